@@ -1,7 +1,6 @@
 """Kernels for NVIDIA's GPUs, in `kernels.cu`: compiled by CuPy, for its arrays and torch's.
 
-What they compute array libraries do as well, several times slower: a torch without CuPy beside it
-is served by its own calls.
+Array libraries can compute the same, several times slower: without CuPy, torch uses its own calls.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from .namespaces import array_namespace, device
 from .places import at
 from .types import Array
 
-# Columns that a thread can keep in its registers are no longer than this. Each length is compiled
-# for itself: in steps, because that takes a while when it is done for the first time.
+# Longest column that a thread can keep in its registers. Each length is compiled separately, which
+# takes a while the first time, so lengths go in steps.
 MOST_IN_REGISTERS, STEP = 96, 4
-# Threads of a warp, those of a block at most, and as many as keep a device busy for a while.
+# Threads of a warp, of a block at most, and enough to keep a device busy for a while.
 WARP = 32
 THREADS = 512
 MANY_THREADS = 1 << 20
-# Bytes of shared memory that a block may have without asking for them.
+# Bytes of shared memory that a block may use without opting in to more.
 UNASKED = 48 << 10
 
 
@@ -55,11 +54,11 @@ def update_rows(
     last: Array | None = None,
     summed: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """a, second or, where not `summed`, cov, and log_dets, as `kernels.by_numpy` computes them.
+    """a, second (cov where not `summed`) and log_dets, as `kernels.by_numpy` computes them.
 
-    `shares` are those of patterns and `last` the last entries of ã, where these are rows' own.
-    Means take the place of `pull` if it lies in one piece, and covariances that of `gram` if each
-    of its columns does.
+    `shares` of patterns and `last` entries of ã replace `share` and 1 where rows do not all count
+    the same. Means overwrite `pull` if it is contiguous, and covariances overwrite `gram` if each
+    of its columns is.
     """
     xp, place = array_namespace(pull), device(pull)
     (n, H), m = pull.shape, starts.size - 1
@@ -97,7 +96,7 @@ def update_rows(
 
 
 def column_sums(X: Array) -> Array | None:
-    """Σx of each column in float64; None where X is of another type or does not lie row by row."""
+    """Σx of each column in float64; None unless X is float32 or float64 in row-major order."""
     parts = _parts_of_sums(X, None, squared=False)
     return None if parts is None else array_namespace(X).sum(parts[0], axis=0)
 
@@ -105,7 +104,7 @@ def column_sums(X: Array) -> Array | None:
 def sums_and_squares(X: Array, shift: Array | None = None) -> tuple[Array, Array] | None:
     """Σ(x − shift) of each column and Σ(x − shift)² of all, in float64 and in one pass.
 
-    None where X is of another type or does not lie row by row.
+    None unless X is float32 or float64 in row-major order.
     """
     xp = array_namespace(X)
     parts = _parts_of_sums(X, shift, squared=True)
@@ -113,7 +112,7 @@ def sums_and_squares(X: Array, shift: Array | None = None) -> tuple[Array, Array
 
 
 def _parts_of_sums(X: Array, shift: Array | None, *, squared: bool) -> tuple[Array, Array] | None:
-    """Both of each column, over parts of the rows."""
+    """Σ(x − shift) and, if `squared`, Σ(x − shift)² of each column, over parts of the rows."""
     xp = array_namespace(X)
     n, p = X.shape
     pitch, dtype = _pitch(X), str(X.dtype).rpartition(".")[2]
@@ -136,7 +135,7 @@ def _parts_of_sums(X: Array, shift: Array | None, *, squared: bool) -> tuple[Arr
 def sums_where(mask: Array, x: Array) -> Array | None:
     """Σxⱼ over the j of each row where the mask is True, without a mask of floats.
 
-    None where it does not lie row by row.
+    None unless the mask is in row-major order.
     """
     xp = array_namespace(x)
     m, p = mask.shape
@@ -152,7 +151,7 @@ def sums_where(mask: Array, x: Array) -> Array | None:
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of many Hermitian matrices (P, n, n) at once.
 
-    torch takes those of more than 32 rows one after the other: hundreds of times as long for 60.
+    torch decomposes those of more than 32 rows one by one, hundreds of times slower for 60.
     """
     import cupy
 
@@ -168,7 +167,7 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 
 def _in_one_piece(a: Array) -> Array:
-    """A copy, row by row."""
+    """A contiguous copy in row-major order."""
     xp = array_namespace(a)
     copy = xp.empty(a.shape, dtype=a.dtype, device=device(a))
     copy[:, :] = a
@@ -176,7 +175,7 @@ def _in_one_piece(a: Array) -> Array:
 
 
 def _in_registers(H: int) -> int:
-    """For how many rows a kernel is compiled that keeps columns in registers; 0 for none."""
+    """Number of rows for which the kernel with columns in registers is compiled; 0 for none."""
     return -(-H // STEP) * STEP if H <= MOST_IN_REGISTERS else 0
 
 
@@ -185,8 +184,9 @@ def _in_registers(H: int) -> int:
 
 @cache
 def _kernels(rows: int = 0) -> Any:
-    """The kernels, for matrices of up to so many rows in registers; None where there is no CuPy, or
-    where it cannot compile them.
+    """The kernels, for matrices of up to `rows` rows in registers.
+
+    None where there is no CuPy for NVIDIA's GPUs, or where it cannot compile them.
     """
     try:
         import cupy
@@ -238,7 +238,7 @@ def _kernel(name: str, rows: int) -> Any:
 
 
 def _place(like: Array) -> AbstractContextManager[Any]:
-    """The device and the stream that the library of `like` is using, for CuPy."""
+    """Context in which CuPy uses the device and the stream of the library of `like`."""
     import cupy
 
     if is_cupy_array(like):
@@ -266,7 +266,7 @@ class _Foreign:
 
 
 def _stream(handle: int) -> Any:
-    """CuPy's name for a stream."""
+    """CuPy's stream for a handle."""
     from cupy.cuda import ExternalStream, Stream
 
     if not handle:
@@ -277,7 +277,7 @@ def _stream(handle: int) -> Any:
 
 
 def _argument(value: Any) -> Any:
-    """A number, or where an array begins."""
+    """A kernel argument: a number, or the address of an array."""
     if value is None:
         return np.intp(0)
     if is_cupy_array(value):
@@ -286,7 +286,7 @@ def _argument(value: Any) -> Any:
 
 
 def _pitch(a: Array) -> int:
-    """Numbers from one row to the next; 0 where those of a row do not lie side by side."""
+    """Entries from one row to the next; 0 where the entries of a row are not adjacent."""
     if is_torch_array(a):
         rows, columns = a.stride()
     else:

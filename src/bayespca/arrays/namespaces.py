@@ -1,4 +1,4 @@
-"""Arrays of any namespace: where they live, and small steps that NumPy does differently."""
+"""Arrays of any namespace: where they live, and operations that differ between libraries."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def on_host(values: Array) -> FloatArray:
 def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
     """The array where `like` lives, in its namespace; with the dtype of `like` unless given."""
     xp = array_namespace(like)
-    # torch takes no arrays with negative strides, and none that may not be written to.
+    # torch accepts neither negative strides nor read-only arrays.
     if any(stride < 0 for stride in a.strides) or not a.flags.writeable:
         a = np.array(a, order="C")
     dtype = like.dtype if dtype is None else dtype
     if on_accelerator(like) and is_torch_array(like):
-        # Without waiting for what the device is doing; the numbers are read before this returns.
+        # Does not wait for the device; the numbers are read before this returns.
         return xp.asarray(a).to(device=like.device, dtype=dtype, non_blocking=True)
     return xp.asarray(a, dtype=dtype, device=device(like))
 
@@ -86,7 +86,7 @@ def cast(a: Array, dtype: AnyDType) -> Array:
 
 
 def numpy_dtype(dtype: object) -> DType:
-    """NumPy's dtype of the same name as that of another namespace."""
+    """NumPy's dtype with the same name as a dtype of another namespace."""
     return np.dtype(str(dtype).rpartition(".")[2])
 
 
@@ -103,7 +103,7 @@ def on_accelerator(a: Array) -> bool:
 def normal_draws(
     rng: np.random.Generator, shape: tuple[int, int], like: Array, dtype: AnyDType
 ) -> Array:
-    """Standard normal numbers where `like` lives: drawn there, by a seed from `rng`, on a GPU."""
+    """Standard normal numbers where `like` lives; a GPU draws them itself, seeded from `rng`."""
     if on_accelerator(like) and is_torch_array(like):
         import torch
 
@@ -118,7 +118,7 @@ def normal_draws(
 
 
 def hasty_cholesky(gram: Array) -> Array:
-    """Cholesky's factor, without waiting to hear whether there is one: garbage or NaN if not."""
+    """Cholesky factor, without waiting for the check that it exists: garbage or NaN if not."""
     xp = array_namespace(gram)
     if is_torch_array(gram):
         return xp.linalg.cholesky_ex(gram).L
@@ -147,7 +147,7 @@ def triangular_inverse(L: Array) -> Array:
 
 
 def sum_of_squares(X: Array) -> float:
-    """Σx² in float64, without such a copy of a whole array in float32."""
+    """Σx² in float64, without a float64 copy of a whole float32 array."""
     if is_torch_array(X):
         import torch
 

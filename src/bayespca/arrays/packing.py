@@ -17,7 +17,7 @@ from .types import Array
 
 @lru_cache(maxsize=256)
 def triangle(H: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns of the entries of a packed triangle: `np.triu_indices`, once for each size.
+    """Rows and columns of the entries of a packed triangle: `np.triu_indices`, cached by size.
 
     Every block of rows needs them several times.
     """
@@ -32,8 +32,9 @@ def packed(matrices: Array) -> Array:
 
 
 def packed_beside_last(matrices: Array) -> Array:
-    """The same without the last row and column, and then the last column without its last entry:
-    one row of H(H + 1)/2 + H for each of (…, H + 1, H + 1).
+    """`packed` without the last row and column, then the last column without its last entry.
+
+    One row of H(H + 1)/2 + H for each of (…, H + 1, H + 1).
     """
     return _entries(matrices, _upper_beside_last)
 
@@ -55,13 +56,13 @@ def _entries(matrices: Array, index: Callable[[int], NDArray[np.intp]]) -> Array
 def _selected(entries: Array, index: Array) -> Array:
     """entries[…, index]"""
     if is_torch_array(entries):
-        # As the standard has it, torch would be asked first whether any of the index is negative.
+        # The standard's `take` would first have torch check the index for negative entries.
         return entries.index_select(-1, index)
     return array_namespace(entries).take(entries, index, axis=-1)
 
 
 def _upper(H: int) -> NDArray[np.intp]:
-    """Where entries of a packed triangle are in the matrix, row by row."""
+    """Positions in the matrix, counted row by row, of the entries of a packed triangle."""
     i, j = np.triu_indices(H)
     return i * H + j
 
@@ -72,7 +73,7 @@ def _upper_beside_last(K: int) -> NDArray[np.intp]:
 
 
 def _both(H: int) -> NDArray[np.intp]:
-    """Where entries of the matrix, row by row, are in the packed triangle."""
+    """Positions in the packed triangle of the entries of the matrix, row by row."""
     i, j = np.triu_indices(H)
     place = np.empty((H, H), dtype=np.intp)
     place[i, j] = place[j, i] = np.arange(i.size)
@@ -81,7 +82,7 @@ def _both(H: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class _Place:
-    """A device by its name, because not every library's devices can be told apart by a hash."""
+    """A device identified by its name, because not every library's devices can be hashed."""
 
     name: str
     device: Any = field(compare=False)
@@ -93,14 +94,15 @@ class _Place:
 
 @lru_cache(maxsize=128)
 def _placed(index: Callable[[int], NDArray[np.intp]], H: int, xp: Any, place: _Place) -> Array:
-    """An index where it is used: each is used in every sweep, and a device waits for those that
-    come from the host.
+    """An index on the device where it is used, cached.
+
+    Every sweep uses each of them, and a device waits for those that come from the host.
     """
     return xp.asarray(index(H), device=place.device)
 
 
 def turned(matrices: Array, change: Array) -> Array:
-    """change·M·changeᵀ of symmetric matrices M, by two products in all."""
+    """change·M·changeᵀ of symmetric matrices M, with two products for all of them."""
     xp = array_namespace(matrices)
     p, H = matrices.shape[:2]
     k = change.shape[0]
@@ -110,7 +112,7 @@ def turned(matrices: Array, change: Array) -> Array:
 
 
 def times(matrices: Array, v: Array) -> Array:
-    """M·v of each, by one product."""
+    """M·v of each matrix M, with one product for all of them."""
     xp = array_namespace(matrices)
     p, H = matrices.shape[:2]
     return xp.reshape(xp.reshape(matrices, (p * H, H)) @ v, (p, H))
@@ -126,9 +128,7 @@ def inverses(precision: Array) -> tuple[Array, Array]:
 
 
 def pseudo_inverses(squares: Array, least: float) -> Array:
-    """Inverses of symmetric matrices where they have one: eigenvalues below `least` of the largest
-    count as 0.
-    """
+    """Pseudo-inverses of symmetric matrices; eigenvalues below `least` times the largest are 0."""
     xp = array_namespace(squares)
     values, vectors = xp.linalg.eigh(squares)
     known = values > least * values[:, -1:]
@@ -137,9 +137,9 @@ def pseudo_inverses(squares: Array, least: float) -> Array:
 
 
 def roots(covariances: Array) -> Array:
-    """R with R·Rᵀ = Σ of each; those that are singular, but for rounding, have one as well.
+    """R with R·Rᵀ = Σ of each covariance Σ, even of those that are singular but for rounding.
 
-    It does not turn with the signs of eigenvectors, which rounding decides.
+    R does not depend on the signs of eigenvectors, which rounding decides.
     """
     xp = array_namespace(covariances)
     if is_numpy_array(covariances):

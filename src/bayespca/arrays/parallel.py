@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 
 
 def in_turn(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """work(item) for each item, as many at a time as BLAS may use threads.
+    """Yield work(item) for each item in order, on as many threads as BLAS may use.
 
-    Each thread makes its own products, on itself alone: neither BLAS nor compiled loops then wait
-    for the threads of the other, and sums over the results do not depend on the number of threads.
-    Where there are too few items for that, products are left to the threads of BLAS.
+    Each thread computes its products by itself: neither BLAS nor compiled loops then wait for the
+    threads of the other, and sums over the results do not depend on the number of threads. With too
+    few items for that, products are left to the threads of BLAS.
     """
     threads = blas_threads()
     if threads == 1 or len(items) < 2 * threads:

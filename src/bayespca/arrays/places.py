@@ -1,6 +1,6 @@
 """Arrays where the data live: NumPy's on the host, those of torch and CuPy on their device.
 
-What is on the host, in float64, is brought to the data when a pass over rows begins.
+Arrays on the host, in float64, are moved to the data when a pass over rows begins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ def at(like: Array, values: Array) -> Array:
 
 
 def brought(*arrays: Array) -> list[np.ndarray]:
-    """Small arrays of floats on the host: those of a device in one go, so that it is waited for
-    once. Numbers may be among them.
+    """Small arrays of floats, or numbers, on the host.
+
+    Those of a device come in one transfer, so that the host waits for it once.
     """
     there = [a for a in arrays if not (isinstance(a, float) or is_numpy_array(a))]
     if not there:

@@ -12,7 +12,7 @@ def fixed_signs(components: Array) -> Array:
 
 
 def signs_of(components: Array) -> Array:
-    """The sign in each row of the entry of largest magnitude, 1 where all are 0."""
+    """The sign of the entry of largest magnitude in each row, 1 where all are 0."""
     xp = array_namespace(components)
     if not components.shape[0]:
         return xp.sum(components, axis=1)

@@ -19,13 +19,13 @@ def _pools() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-# What was allowed before `one_blas_thread`: loops that share work among threads of their own may
-# still use as many. Threads that they start do not see it, and share nothing further.
+# Number of threads allowed before `one_blas_thread`: loops that share work among their own threads
+# may still use as many. The threads that they start do not see it, and do not share their work.
 _allowed: ContextVar[int | None] = ContextVar("_allowed", default=None)
 
 
 def blas_threads() -> int:
-    """How many threads may be used, as the environment or the user has set it."""
+    """Number of threads that may be used, as set by the environment or the user."""
     allowed = _allowed.get()
     return _set_threads() if allowed is None else allowed
 
@@ -38,8 +38,8 @@ def _set_threads() -> int:
 def one_blas_thread() -> Iterator[None]:
     """Let every BLAS call inside run on the thread that makes it.
 
-    After a product on several threads these go on spinning for a while. On few cores the threads
-    of another library have to wait for them, so that two threads are slower than one.
+    After a product on several threads, these keep spinning for a while. On few cores the threads of
+    another library have to wait for them, so two threads are slower than one.
     """
     before = _allowed.get()
     _allowed.set(blas_threads())
@@ -47,13 +47,13 @@ def one_blas_thread() -> Iterator[None]:
         with _pools().limit(limits=1):
             yield
     finally:
-        # Not by a token: a generator that is dropped may end in another thread.
+        # Not reset by a token: a generator that is dropped may end in another thread.
         _allowed.set(before)
 
 
 def beside(data: Array) -> AbstractContextManager[Any]:
-    """What suits a host beside the data: one thread where they are on an accelerator.
+    """Context for work on the host: one BLAS thread where the data are on an accelerator.
 
-    Its matrices are small then, and waking up threads for them takes longer than they do.
+    The host's matrices are then so small that waking up threads takes longer than the work.
     """
     return one_blas_thread() if on_accelerator(data) else nullcontext()

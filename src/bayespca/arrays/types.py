@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-# Arrays of any namespace that the array API knows: NumPy, torch, CuPy. None of them shares a type
-# with the others, so that this one says what is meant, and checks nothing.
+# Arrays of any namespace that the array API knows: NumPy, torch, CuPy. They have no type in common,
+# so this one says what is meant and checks nothing.
 Array: TypeAlias = Any
 FloatArray: TypeAlias = NDArray[np.float64]
-# The type of numbers of such arrays, in their namespace; and that of NumPy's.
+# The dtype of such arrays, in their namespace; and NumPy's.
 AnyDType: TypeAlias = Any
 DType: TypeAlias = np.dtype[Any]
 # NumPy's arrays of float32 or float64, and of anything.
@@ -22,16 +22,16 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Numbers: TypeAlias = NDArray[Any]
 # scipy's sparse matrices and arrays, of any format.
 Sparse: TypeAlias = Any
-# What users pass as data, before anything is known of it: arrays of any library, sparse matrices,
-# frames, lists, paths, iterators, Dask collections. It is found out at the door what it is.
+# Data as users pass them, before they are examined: arrays of any library, sparse matrices, frames,
+# lists, paths, iterators, Dask collections. The public layer finds out what they are.
 Input: TypeAlias = Any
-# What a method with the option `return_std` gives: an array, or the pair of it and its standard
+# Result of a method with the option `return_std`: an array, or a pair of the array and its standard
 # deviations.
 ArrayOrPair: TypeAlias = Any
-# What users pass as a seed.
+# A seed as users pass it.
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
-# The same with a number of axes, or any: of any namespace, then NumPy's.
+# Arrays with a given number of axes, or any (None): of any namespace, then NumPy's.
 ArrayTensor: TypeAlias = Annotated[Array, None]
 ArrayVector: TypeAlias = Annotated[Array, 1]
 ArrayMatrix: TypeAlias = Annotated[Array, 2]

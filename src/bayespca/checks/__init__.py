@@ -1,1 +1,1 @@
-"""What a fit cannot know of its data: checks of what it takes for granted, in words."""
+"""Checks of what a fit takes for granted about its data; their findings are advice in words."""

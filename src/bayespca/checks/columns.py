@@ -1,4 +1,4 @@
-"""Columns that say nothing of their own: copies of others, multiples, sums."""
+"""Redundant columns: copies, multiples and sums of other columns."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from scipy.linalg import qr
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.records import Advice
 
-# What is left of a column beyond others, relative to its size, if it follows from them.
+# Residual of a column given the others, relative to its size, below which it follows from them.
 NOTHING = 1e-9
-# Coefficients below, in units of the columns' sizes, are rounding errors.
+# Smaller coefficients, in units of the columns' sizes, are rounding errors.
 SMALL = 1e-6
-# So many columns are looked at, so many are named, and a sum has so many terms.
+# Largest numbers of columns to check, of findings to name, and of terms in a sum.
 MOST, NAMED, TERMS = 500, 3, 8
-# Rows that must be there.
+# Fewest rows to check.
 FEWEST = 8
 
 
 def dependent_columns(rows: FloatArray, names: Sequence[str]) -> Advice | None:
-    """Names of columns that others determine; None where each says something of its own.
+    """Advice that names columns determined by others; None if there are none.
 
-    `rows` are complete, and more than columns if sums are to be found.
+    `rows` must be complete. Sums are found only if there are more rows than columns.
     """
     n, p = rows.shape
     if n < FEWEST or p < 2 or p > MOST:
@@ -51,7 +51,7 @@ def dependent_columns(rows: FloatArray, names: Sequence[str]) -> Advice | None:
 
 
 def _copies(Z: FloatArray, rows: FloatArray, names: list[str]) -> tuple[list[str], list[int]]:
-    """Columns that are equal to, or a multiple of, one before."""
+    """Columns that equal an earlier column or are a multiple of one: as text, and their indices."""
     found, copies = [], []
     for j, i in zip(*np.nonzero(np.tril(np.abs(Z.T @ Z) > 1 - NOTHING, -1)), strict=True):
         if i in copies or j in copies:
@@ -65,7 +65,7 @@ def _copies(Z: FloatArray, rows: FloatArray, names: list[str]) -> tuple[list[str
 
 
 def _sums(Z: FloatArray, units: FloatArray, names: list[str]) -> list[str]:
-    """Columns that are a combination of a few others."""
+    """Descriptions of columns that are combinations of a few others."""
     if Z.shape[1] < 3:
         return []
     _, R, order = qr(Z, mode="economic", pivoting=True)
@@ -83,7 +83,7 @@ def _sums(Z: FloatArray, units: FloatArray, names: list[str]) -> list[str]:
 
 
 def _words(coefficients: FloatArray, members: Sequence[int], names: list[str]) -> str:
-    """What the equation between columns says: a sum, or that one follows from the others."""
+    """The equation between columns in words: one is the sum of the others, or follows from them."""
     signs = np.sign(coefficients)
     equal = np.ptp(np.abs(coefficients)) < SMALL * np.abs(coefficients).max()
     for sign in (1, -1):

@@ -1,9 +1,9 @@
-"""Cells that are missing where their values are high, or low, which a fit takes for chance.
+"""Cells that are missing more often where values are high, or low; a fit assumes this is chance.
 
-What a cell should be by the other cells of its row says nothing of whether it is missing, if cells
-are missing whatever their values are. If it does, the value itself is the reason, which makes
-intervals wrong, or something else in the table, which does not: the cells that are there
-look the same in both cases (Molenberghs et al. 2008), so that one has to know.
+If cells are missing regardless of their values, the prediction of a cell from the rest of its row
+does not tell whether it is missing. If it does tell, either the value itself is the reason, which
+makes intervals wrong, or something else in the table is, which does not. The observed cells look
+the same in both cases (Molenberghs et al. 2008), so the user has to know which it is.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from bayespca.spectrum.records import Advice
 CODE = "not-at-random"
 # Probability of a false alarm, for all columns of a data set together.
 LEVEL = 4e-3
-# Cells that are missing, and that are there, of a column that is looked at.
+# Fewest missing cells, and fewest observed cells, in a column that is tested.
 FEWEST = 5
-# How far the chance that a missing cell has a higher prediction than one that is there must be off
-# a half: of a column by itself, and of all together.
+# Least distance from ½ of the probability that a missing cell has a higher prediction than an
+# observed one: for a single column, and for all columns together.
 LEAST, LEAST_OF_ALL = 0.1, 0.05
-# So many columns are named.
+# Most columns to name.
 NAMED = 3
 
 
 class Lean(NamedTuple):
-    """How the cells that are missing lie among the predictions of a column, or of all.
+    """Position of the missing cells among the predictions of one column, or of all columns.
 
-    `chance` is that of a missing cell having a higher prediction than one that is there, `z` how
-    many standard errors it is off a half. `upper` and `lower` are the shares of cells that
-    are missing in the half of the rows with the higher predictions, and in the other.
+    `chance` is the probability that a missing cell has a higher prediction than an observed one,
+    and `z` its distance from ½ in standard errors. `upper` and `lower` are the shares of missing
+    cells in the half of the rows with the higher predictions, and in the other half.
     """
 
     chance: float
@@ -50,11 +50,11 @@ class Lean(NamedTuple):
 def holes_by_value(
     predicted: FloatArray, missing: FloatArray, names: Sequence[str]
 ) -> Advice | None:
-    """Columns whose cells are missing where they should be high, or low; None where holes are even.
+    """Advice on columns that lack cells mostly where predictions are high, or low; None otherwise.
 
-    `predicted` is what each cell should be by the others of its row, `missing` is 1 for holes.
+    `predicted` holds each cell's prediction from the rest of its row; `missing` is 1 for holes.
     """
-    # A row without any cell is predicted by nothing.
+    # A row without any observed cell has nothing to predict it from.
     some = missing.mean(axis=1) < 1
     predicted, missing = predicted[some], missing[some]
     n, holes = len(missing), missing.sum(axis=0)
@@ -79,7 +79,7 @@ def holes_by_value(
 
 
 def _lean(place: FloatArray, missing: FloatArray) -> Lean:
-    """The rank-sum test of a column (Wilcoxon 1945); places are ranks over the number of rows."""
+    """Rank-sum test of one column (Wilcoxon 1945); places are ranks over the number of rows."""
     n, a = missing.size, float(missing.sum())
     b = n - a
     chance = (n * float(place @ missing) - a * a / 2) / (a * b)
@@ -88,7 +88,7 @@ def _lean(place: FloatArray, missing: FloatArray) -> Lean:
 
 
 def _together(places: FloatArray, missing: FloatArray) -> Lean:
-    """All columns: a sum over rows, which may have more holes than others, over its own spread."""
+    """Test of all columns together; rows may differ in holes, so z uses their empirical spread."""
     n, holes = len(missing), missing.sum(axis=0)
     away = ((missing - missing.mean(axis=0)) * (places - 0.5)).sum(axis=1)
     z = float(away.sum() / (np.sqrt(away @ away) or 1.0))

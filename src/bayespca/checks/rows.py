@@ -1,4 +1,4 @@
-"""Rows that are not independent: a series, or one row that is a component by itself."""
+"""Rows that are not independent, as in a series, and rows that dominate a component."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.records import Advice
 
-# Correlation of residuals in rows next to each other, and standard errors, from which on it counts.
-# Tables whose rows are sorted, or were measured one after the other, have up to a quarter, which
-# makes no components.
+# Least correlation of residuals in adjacent rows that counts, and least number of standard errors.
+# Tables whose rows are sorted or were measured one after the other reach up to 0.25, which
+# creates no spurious components.
 LEAST, STANDS_OUT = 0.3, 6.0
-# Rows that are too few to show anything, and too few for one of them to stand out.
+# Fewest rows that can show an order, and fewest among which one row can stand out.
 FEWEST, FEW = 8, 20
-# Share of a component that one row has if it is all there is to it.
+# Share of a component's squares at which a single row dominates it.
 MOST_OF_IT = 0.5
 
 
 def ordered_rows(residuals: FloatArray) -> Advice | None:
-    """Whether what components leave over depends on the row before, or on the one before that:
-    components of a series take the first with them.
+    """Advice if residuals correlate with those one or two rows before; None otherwise.
+
+    Lag 2 is tested as well because the components of a series absorb its correlation at lag 1.
     """
     n, p = residuals.shape
     square = float(np.einsum("ij,ij->", residuals, residuals))
@@ -38,7 +39,7 @@ def ordered_rows(residuals: FloatArray) -> Advice | None:
 
 
 def dominating_row(scores: FloatArray) -> Advice | None:
-    """Whether a component consists of one row."""
+    """Advice if one row makes up most of a component; None otherwise."""
     n = len(scores)
     squares = scores**2
     total = squares.sum(axis=0)

@@ -1,4 +1,4 @@
-"""What values can be: yes or no, and counts, are not normal."""
+"""Values that are not normally distributed: zeros and ones, and counts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.records import Advice
 
 COUNTS = "counts"
-# Share of the columns that must look like counts, and how many there must be.
+# Least share, and least number, of columns with positive mean and variance, as counts have.
 MOST, FEWEST = 0.9, 4
-# A mean beyond which counts are as good as normal.
+# Mean above which counts are close enough to normal.
 LARGE = 30.0
-# log variance against log mean over the columns: 0 for measurements, 1 for Poisson counts, up to 2.
+# Slope of log variance against log mean over columns: 0 for measurements, 1 for Poisson, up to 2.
 SLOPES = (0.6, 2.4)
 
 
 def of_values(rows: FloatArray) -> Advice | None:
-    """Yes or no, or counts; None for everything else. Holes are NaN."""
+    """Advice if all values are 0 or 1, or look like counts; None otherwise. Holes are NaN."""
     first = rows[0]
     if not _are_whole(first[~np.isnan(first)]):
         return None
@@ -44,7 +44,7 @@ def _are_whole(values: FloatArray) -> bool:
 
 
 def _are_counts(rows: FloatArray) -> bool:
-    """Whether columns with larger means vary more, about as counts do."""
+    """Whether columns with larger means vary more, roughly as counts do."""
     rows = rows[:, ~np.isnan(rows).all(axis=0)]
     mean, variance = np.nanmean(rows, axis=0), np.nanvar(rows, axis=0)
     use = (mean > 0) & (variance > 0)

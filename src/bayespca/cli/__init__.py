@@ -13,7 +13,7 @@ def main() -> None:
 
 
 def _command() -> None:
-    """The command, or what has to be installed for it."""
+    """Run the command, or exit with a message on what to install."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

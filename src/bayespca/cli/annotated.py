@@ -1,4 +1,4 @@
-"""`bayespca fit cells.h5ad -o out.h5ad`: components of annotated data, in a copy of it."""
+"""`bayespca fit cells.h5ad -o out.h5ad`: components of annotated data, written to a copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import Fitting
 from .outputs import FitOutputs, check_places
 from .progress import progress
 
-# Options of a fit that `scverse.pca` has, too.
+# Options of a fit that `scverse.pca` also has.
 SHARED = ("noise", "n_components", "seed")
 
 
@@ -32,7 +32,7 @@ def fit_annotated(
     *,
     as_json: bool,
 ) -> None:
-    """Write annotated data with what `scverse.pca` finds in it."""
+    """Write a copy of annotated data with the results of `scverse.pca`."""
     out = outputs.annotated
     assert out is not None
     _check(data, how, fitting, outputs, columns, others)
@@ -61,7 +61,7 @@ def _check(
     columns: ColumnKinds,
     others: Iterable[str],
 ) -> None:
-    """Raise for options that annotated data have no use for."""
+    """Raise for options that do not apply to annotated data."""
     given = [name for name in fitting.changed() if name not in SHARED]
     given += [name for name in vars(outputs) if name != "annotated" and getattr(outputs, name)]
     given += [name for name in vars(columns) if name != "likelihood" and getattr(columns, name)]

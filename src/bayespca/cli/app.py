@@ -36,7 +36,7 @@ app = typer.Typer(
 def run() -> None:
     end_when_told()
     match sys.argv[1:]:
-        # Typer shows the completion of the shell that it finds itself in, whichever is named.
+        # Typer shows the completion for the current shell, even if another one is named.
         case ["--show-completion", ("bash" | "zsh" | "fish" | "powershell") as shell]:
             os.environ[COMPLETING], sys.argv[1:] = f"source_{shell}", []
     app(prog_name="bayespca")
@@ -85,8 +85,8 @@ def fit(
 ) -> None:
     """Find how many components are in DATA, and what they are.
 
-    Columns may be numbers, yes/no, categories, ranks and counts. A file of an array with more than
-    two axes (.npy, .npz) is a tensor.
+    Columns may be numbers, yes/no, categories, ranks and counts. An array with more than two axes
+    (.npy, .npz) is analysed as a tensor.
     """
     with in_one_sentence(as_json=json):
         from . import fitting as work
@@ -136,7 +136,7 @@ def rank(
     json: o.Json = False,
     reading: o.Reading,
 ) -> None:
-    """Compare the number of components in DATA by every rule."""
+    """Compare the numbers of components that different rules find in DATA."""
     with in_one_sentence(as_json=json):
         from . import fitting as work
 
@@ -379,8 +379,8 @@ def predict(
 ) -> None:
     """Predict ratings of PAIRS under a MODEL of ratings: to --out, or as CSV to standard output.
 
-    The column `known` says which of a pair the fit has seen: both, user, item or neither. Unknown
-    users and items get the average answer.
+    The column `known` says which part of a pair was in the fit: both, user, item or neither.
+    Unknown users and items get average predictions.
     """
     with in_one_sentence(as_json=json):
         from . import recommending as work
@@ -406,7 +406,7 @@ def recommend(
 ) -> None:
     """Recommend the best items that a user has not rated, under a MODEL of ratings.
 
-    They go to --out, or as CSV to standard output. Without --user and --new it serves all users.
+    Results go to --out, or as CSV to standard output; without --user and --new, for all users.
     """
     with in_one_sentence(as_json=json):
         from . import recommending as work

@@ -1,4 +1,4 @@
-"""`transform`, `denoise`, `impute` and `info`: what is done with a model."""
+"""`transform`, `denoise`, `impute` and `info`: uses of a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def transform(
     stream: bool | None,
     as_json: bool,
 ) -> None:
-    """Scores of a file's rows, or their clusters, to a file or to standard output."""
+    """Write scores or clusters of a file's rows to a file or to standard output."""
     check_tables(out)
     check_places([("--out", out)], read=[("MODEL", model_path), ("DATA", data)])
     model = using.saved(model_path, "transform")
@@ -73,15 +73,15 @@ def _scored(
 
 
 def how_read(model: AnyEstimator, how: How) -> How:
-    """How to read a table for a model, which may read columns of text."""
+    """Options for reading a table for a model, with columns of text if it uses them."""
     return replace(how, texts=using.uses_of(model).texts)
 
 
 @dataclass(frozen=True)
 class Modelled:
-    """Where the model of a command comes from: a fit, or a file; and where it is saved.
+    """The source of a command's model, a fit or a file, and the file to save it to.
 
-    With a `choice`, a new fit takes columns of all kinds where a table has them.
+    With a `choice`, a new fit uses columns of all kinds if a table has them.
     """
 
     model: BayesianPCA
@@ -96,12 +96,12 @@ class Modelled:
         return [("--model", self.saved)]
 
     def of_tensors(self, verb: str) -> AnyEstimator | None:
-        """The saved model, if it is one of tensors."""
+        """The saved model if it is one of tensors, else None."""
         model = None if self.saved is None else using.saved(self.saved, verb)
         return model if model is not None and using.uses_of(model).tensors else None
 
     def opened(self, data: Path, how: How, verb: str) -> Input:
-        """A file in memory, with the columns that the model reads."""
+        """The file, read into memory with the columns that the model uses."""
         if self.saved is not None:
             model = using.saved(self.saved, verb)
             given = open_input(data, how_read(model, how), stream=False)
@@ -112,7 +112,7 @@ class Modelled:
         return self.choice.read(given, how) or given
 
     def of(self, given: Input, verb: str) -> AnyEstimator:
-        """The fitted model: loaded, or fitted to the input and saved if --save is given."""
+        """The fitted model, loaded or fitted to the input; it is saved if --save is given."""
         if self.saved is not None:
             if self.save is not None:
                 raise ValueError(
@@ -135,7 +135,7 @@ class Modelled:
 def denoise(
     data: Path, how: How, modelled: Modelled, *, out: Path, stream: bool | None, as_json: bool
 ) -> None:
-    """The posterior mean of the low-rank part of a file, in the layout of that file."""
+    """Write the posterior mean of the low-rank part of a file, in the layout of that file."""
     check_tables(out)
     places = [("--out", out), *modelled.places()]
     check_places(places, read=[("DATA", data), *modelled.read()])
@@ -158,7 +158,7 @@ def _without_noise(model: AnyEstimator, part: Table) -> Table:
 def impute(
     data: Path, how: How, modelled: Modelled, beside: FilledOutputs, *, out: Path, as_json: bool
 ) -> None:
-    """Fill the holes of a file, and write the other outputs that were requested."""
+    """Fill the holes of a file, and write the other requested outputs."""
     check_tables(out)
     if is_written(out) and beside.named():
         raise ValueError(
@@ -202,7 +202,7 @@ def _check_spread(model: AnyEstimator, beside: FilledOutputs) -> None:
 
 
 def info(model_path: Path, *, as_json: bool) -> None:
-    """What a model file holds, and which verbs use it."""
+    """Show the contents of a model file, and the commands that use it."""
     model = load(model_path)
     known = {"model": str(model_path), "class": type(model).__name__}
     parameters, fitted = model.get_params(), using.is_fitted(model)

@@ -1,4 +1,4 @@
-"""`check`: rows of a file that a saved model would not expect."""
+"""`check`: rows of a file that a saved model does not expect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .progress import progress
 
 # The exit code with alarms: 1 is for failures, 2 for a wrong command line.
 ALARMS = 3
-# Alarms that are listed in the terminal.
+# Most alarms that are listed in the terminal.
 LISTED = 40
 
 
@@ -38,7 +38,7 @@ def check(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the alarms of a file's rows, and end with `ALARMS` where there are any."""
+    """Print the alarms of a file's rows, and exit with `ALARMS` if there are any."""
     check_tables(out)
     read = [("MODEL", model_path), ("DATA", data)]
     check_places([("--out", out)], read=read if clean is None else [*read, ("--clean", clean)])
@@ -73,7 +73,7 @@ def _calibrated(model: Any, clean: Path, how: How) -> Calibration:
 
 
 def as_table(found: Monitoring, table: Table) -> Table:
-    """A row for each row: statistics, limits, whether there is an alarm, and contributions."""
+    """A table with statistics, limits, alarm (0 or 1) and contributions for each row of data."""
     columns = {"T2": found.t2, "T2 limit": found.t2_limit, "Q": found.q, "Q limit": found.q_limit}
     columns["alarm"] = found.is_alarm.astype(np.float64)
     parts = {"T2": found.t2_contributions, "Q": found.q_contributions}
@@ -83,7 +83,7 @@ def as_table(found: Monitoring, table: Table) -> Table:
 
 
 def _named(alarm: Alarm, ids: list[str] | None) -> dict[str, Any]:
-    """An alarm, with the name of its row where rows have names."""
+    """An alarm, with the name of its row if rows have names."""
     return asdict(alarm) | ({} if ids is None else {"name": ids[alarm.row]})
 
 

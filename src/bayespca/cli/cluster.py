@@ -1,4 +1,4 @@
-"""`--dask` and `--workers`: files that the workers of a Dask cluster read."""
+"""`--dask` and `--workers`: files that are read by the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from .progress import progress
 
 T = TypeVar("T")
 
-# Seconds for a scheduler to answer.
+# Seconds to wait for an answer of the scheduler.
 PATIENCE = 10
 
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """Where to compute: a scheduler's address, processes of this machine, or here if neither."""
+    """Place of computation: a scheduler's address, local processes, or this process if neither."""
 
     address: str | None = None
     workers: int | None = None
 
     @contextmanager
     def opened(self, path: Path, how: How, *, stream: bool | None) -> Iterator[Input]:
-        """The input of a command, for as long as it needs it."""
+        """A context with the input of a command."""
         if not self.is_given:
             yield open_input(path, how, stream=stream)
             return
@@ -64,7 +64,7 @@ class DaskCluster:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Computing there, for as long as it is needed."""
+        """A context in which Dask computes on the cluster."""
         distributed = need("distributed", "computing with Dask")
         if self.workers is not None:
             with (
@@ -84,8 +84,8 @@ class DaskCluster:
 
 def _client(distributed: Any, address: str) -> Any:
     try:
-        # An address that makes no sense would leave behind a client that never connects, and that
-        # Dask takes for the one to compute on.
+        # An invalid address would leave behind a client that never connects but that Dask uses as
+        # the default one.
         distributed.comm.resolve_address(address)
         return distributed.Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
@@ -97,7 +97,7 @@ def _client(distributed: Any, address: str) -> Any:
 
 @dataclass(frozen=True)
 class ClusterInput(Input):
-    """Files that the workers read."""
+    """Files that the workers of a cluster read."""
 
     partitions: Partitions
 
@@ -107,11 +107,11 @@ class ClusterInput(Input):
         return f"The data were read by Dask, in {n} block{'s' * (n != 1)}."
 
     def apply(self, what: str, work: Callable[[Any], T]) -> T:
-        """What a function makes of the partitions, with Dask's own progress bar on a terminal."""
+        """The result of a function of the partitions; a terminal shows Dask's progress bar."""
         if not Console(file=sys.stderr).is_terminal:
             with progress(what):
                 return work(self.partitions)
-        # Dask writes the bar to the standard output, where results go.
+        # Dask prints the bar to standard output, which is for results.
         with redirect_stdout(sys.stderr), watched(_progress):
             return work(self.partitions)
 

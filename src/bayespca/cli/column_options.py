@@ -9,12 +9,12 @@ import typer
 
 from .panels import MODEL, option
 
-# `bayespca.discrete.columns.NAMES`, which would take a second to import.
+# Copy of `bayespca.discrete.columns.NAMES`, whose import would take a second.
 LIKELIHOODS = ("normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial")
 
 
 def checked_likelihood(text: str | None) -> str | None:
-    """Let auto, a likelihood, or likelihoods by column pass."""
+    """The text, if it is auto, a likelihood, or likelihoods by column."""
     for part in [] if text is None else text.split(","):
         name = part.rpartition("=")[2].strip()
         if name not in ("auto", *LIKELIHOODS) or ("," in (text or "") and "=" not in part):
@@ -35,7 +35,7 @@ def checked_orders(texts: list[str] | None) -> list[str] | None:
 
 @dataclass(frozen=True)
 class ColumnKinds:
-    """What columns are; by default as the table looks, and numbers alone are a PCA."""
+    """Options for the kinds of columns; by default they are guessed from the table."""
 
     likelihood: Annotated[
         str | None,
@@ -76,7 +76,7 @@ class ColumnKinds:
     ] = False
 
     def check(self) -> None:
-        """Raise for what contradicts itself."""
+        """Raise for options that contradict each other."""
         if self.numbers_only and self.named():
             raise ValueError(
                 f"--numbers-only leaves nothing for {self.named()[0]} to say: leave one of them "
@@ -84,17 +84,17 @@ class ColumnKinds:
             )
 
     def refuse(self, what: str) -> None:
-        """Raise if any of these is given for a model that has none of them."""
+        """Raise if any of these options is given; `what` names the model that has none of them."""
         for name in [*self.named(), *(["--numbers-only"] * self.numbers_only)]:
             raise ValueError(f"{name} means nothing for {what}: leave it out.")
 
     def named(self) -> list[str]:
-        """Options that ask for columns of any kind."""
+        """Given options that request columns of all kinds."""
         asked = (f.name for f in fields(self) if f.name != "numbers_only")
         return [f"--{name.replace('_', '-')}" for name in asked if getattr(self, name)]
 
     def for_all(self) -> str | None:
-        """The likelihood of all columns, where there is one."""
+        """The likelihood of all columns, if there is a single one."""
         text = self.likelihood
         return text if text not in (None, "auto") and "=" not in text else None
 
@@ -105,6 +105,6 @@ class ColumnKinds:
         return {name.strip(): kind.strip() for name, _, kind in pairs}
 
     def orders(self) -> dict[str, list[str]]:
-        """Levels in their order, by column."""
+        """Ordered levels, by column."""
         pairs = (text.partition("=") for text in self.order or ())
         return {name: [level.strip() for level in levels.split(",")] for name, _, levels in pairs}

@@ -1,4 +1,4 @@
-"""`bayespca demo`: the whole way on embedded data, from a table to a report."""
+"""`bayespca demo`: from a table to a report, on embedded data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .outputs import FitOutputs
 
 
 def demo(folder: Path) -> None:
-    """Write a table of wines, and show what `bayespca fit` makes of it."""
+    """Write a table of wines, and run `bayespca fit` on it."""
     from sklearn.datasets import load_wine
 
     wines = load_wine()

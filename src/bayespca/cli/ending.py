@@ -1,9 +1,8 @@
-"""How the process ends: with the exit code of its command, whatever happens until it is gone.
+"""The end of the process, with the exit code of its command whatever happens on the way.
 
-Once a command has ended, Python takes a while to tidy up. It gives up its signal handlers early on
-the way, so that Ctrl-C would end the process by the signal, and it reports output that cannot be
-flushed with a traceback. So the process flushes its output, runs what was registered for the exit,
-and leaves.
+After a command, Python takes a while to shut down. It removes its signal handlers early, so that
+Ctrl-C would kill the process by the signal, and it shows a traceback for output that cannot be
+flushed. Therefore the process flushes its output, runs the registered exit functions, and exits.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ INTERRUPTED = 130
 
 
 class _Interrupts:
-    """The handler of SIGINT: an exception while a command runs, the exit code once it has ended."""
+    """Handler of SIGINT: raises while a command runs, and exits once it has ended."""
 
     ended = False
 
@@ -35,7 +34,7 @@ class _Interrupts:
 def run_and_leave(command: Callable[[], None]) -> NoReturn:
     """Run a command and end the process with its exit code."""
     interrupts = _Interrupts()
-    # Where nobody is to interrupt, as after nohup, nobody may.
+    # If SIGINT is ignored, as after nohup, it stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupts)
     code = INTERRUPTED
@@ -45,13 +44,16 @@ def run_and_leave(command: Callable[[], None]) -> NoReturn:
         code = _flushed(code)
         _tidied()
     except KeyboardInterrupt:
-        # It came between the command and the line after it.
+        # The signal came between the end of the command and the next line.
         code = INTERRUPTED
     os._exit(code)
 
 
 def _exit_code(command: Callable[[], None]) -> int:
-    """Run the command; what it does not catch itself is about its output, or came before it."""
+    """Run the command and return its exit code.
+
+    Errors that it does not catch itself concern its output, or came before it.
+    """
     try:
         command()
     except SystemExit as end:
@@ -68,18 +70,18 @@ def _exit_code(command: Callable[[], None]) -> int:
 
 
 def _flushed(code: int) -> int:
-    """The exit code, once all output is where it should be."""
+    """Flush standard output, and return the exit code: `code`, or 1 if flushing fails."""
     try:
         sys.stdout.flush()
     except OSError as error:
         code = code or _code_for(error)
-    except (AttributeError, ValueError):  # there is no standard output, or it is closed
+    except (AttributeError, ValueError):  # standard output does not exist or is closed
         pass
     return code
 
 
 def _code_for(error: OSError) -> int:
-    """Say why output cannot be written; who closes a pipe has seen enough."""
+    """Say why output cannot be written, unless the reader closed the pipe; return the exit code."""
     if not isinstance(error, BrokenPipeError):
         _complain(f"bayespca: {unwritten(error)}")
     return FAILED
@@ -91,11 +93,11 @@ def unwritten(error: OSError) -> str:
 
 
 def _complain(sentence: str) -> None:
-    with suppress(OSError):  # there may be nobody to complain to
+    with suppress(OSError):  # standard error may be closed
         print(sentence, file=sys.stderr, flush=True)
 
 
 def _tidied() -> None:
-    """Wait for threads, and run what was registered for the exit, as Python does."""
-    threading._shutdown()  # type: ignore[attr-defined]  # pools of threads end by it
+    """Wait for threads, and run the registered exit functions, as Python does."""
+    threading._shutdown()  # type: ignore[attr-defined]  # also ends thread pools
     atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""What goes wrong becomes one sentence and an exit code."""
+"""Failures, reported as one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .wording import on_the_command_line
 
 @dataclass
 class Setting:
-    """What holds for the whole run of a command: set once, from the options."""
+    """Settings of the whole run of a command."""
 
     debug: bool = False
     json: bool = False
@@ -37,16 +37,16 @@ SETTING = Setting()
 
 @contextmanager
 def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
-    """Run the body of a command; print what went wrong as a sentence, and exit with 1."""
+    """Run the body of a command; after a failure, print a sentence and exit with 1."""
     SETTING.json, SETTING.streamed = as_json, False
     try:
         with warnings.catch_warnings():
-            # What a fit warns of is among the notes of its summary.
+            # The notes of a summary repeat the warnings of its fit.
             warnings.simplefilter("default" if SETTING.debug else "ignore")
             with streams():
                 yield
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not complain at exit.
+        # The reader closed the pipe; Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except KeyboardInterrupt:
@@ -62,7 +62,7 @@ def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
 
 
 def end_when_told() -> None:
-    """Let SIGTERM end the command as an interruption does: files that are half written go."""
+    """Let SIGTERM end the command like an interruption, so that incomplete files are removed."""
     signal.signal(signal.SIGTERM, _end)
 
 
@@ -84,11 +84,11 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return NO_MEMORY_FOR_BLOCKS if SETTING.streamed else NO_MEMORY
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.strerror:
-        # Whoever writes a file says which one.
+        # Errors about files carry a sentence without strerror, so this is standard output.
         return unwritten(error)
     text = " ".join(str(error).split())
     if isinstance(error, OSError | ValueError | ImportError | TypeError) and text:
         return text
-    # An error in our code, not in what was given.
+    # A bug, not a mistake in the input.
     kind = type(error).__name__
     return f"something unexpected happened ({kind}: {text}); --debug shows where."

@@ -1,4 +1,4 @@
-"""`bayespca impute`: the filled table, and beside it what is known of the filled cells."""
+"""`bayespca impute`: the filled table, and files on the uncertainty of the filled cells."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class FilledOutputs:
-    """What is written beside the filled table: standard deviations of filled cells, intervals or
-    probabilities of them, and so many draws.
+    """Outputs besides the filled table: standard deviations of filled cells, their intervals or
+    probabilities, and a number of draws.
     """
 
     std: bool = False
@@ -34,11 +34,11 @@ class FilledOutputs:
     draws: int = 0
 
     def named(self) -> list[str]:
-        """The options that ask for it."""
+        """The given options for these outputs."""
         return [f"--{name}" for name, given in vars(self).items() if given]
 
     def places(self, out: Path) -> Named:
-        """The files that `impute` writes, by the option that asks for each."""
+        """The files that `impute` writes, each with its option."""
         options = ("std", "intervals")
         single = [(f"--{o}", self.place(out, o)) for o in options if getattr(self, o)]
         drawn = (("--draws", self.of_draw(out, i)) for i in range(self.draws))
@@ -49,7 +49,7 @@ class FilledOutputs:
 
     @staticmethod
     def place(path: Path, what: str) -> Path:
-        """data.csv becomes data-std.csv."""
+        """Path of a further output: data.csv becomes data-std.csv."""
         is_packed = path.suffix in (".gz", ".bz2", ".zst")
         endings = "".join(path.suffixes[-2:]) if is_packed else path.suffix
         return path.with_name(f"{path.name.removesuffix(endings)}-{what}{endings}")
@@ -57,7 +57,7 @@ class FilledOutputs:
 
 @dataclass(frozen=True)
 class Filling:
-    """Where a table comes from, where its filled version goes, and what is written beside it."""
+    """The source of a table, the place of its filled version, and further outputs."""
 
     source: Path
     how: How
@@ -65,8 +65,9 @@ class Filling:
     beside: FilledOutputs
 
     def write(self, model: AnyEstimator, given: Input) -> tuple[dict[str, str], Table]:
-        """Fill a table and write output files: what was written where, and the columns of the
-        table that the model has, with their holes as NaN.
+        """Fill a table and write output files.
+
+        Returns the files by kind, and the columns of the model with holes as NaN.
         """
         assert given.table is not None
         if isinstance(given, MixedInput) and not isinstance(given.frame, Table):
@@ -91,7 +92,7 @@ class Filling:
             written["std"] = str(place)
         if self.beside.intervals and spread is not None:
             written |= self._write_cells(_intervals(table, filled, spread))
-        # One at a time: all draws need not fit into memory.
+        # One at a time, because all draws together may not fit into memory.
         for place, rng in self._draws(model, written):
             drawn = using.in_order_of(table, model, model.sample_imputations(table, 1, rng)[0])
             write_filled(place, table, drawn, self.source, self.how)
@@ -100,7 +101,7 @@ class Filling:
     def _draws(
         self, model: AnyEstimator, written: dict[str, str]
     ) -> Iterator[tuple[Path, np.random.Generator]]:
-        """The place of each draw, and what it is drawn with."""
+        """Path and random generator of each draw."""
         rng = np.random.default_rng(model.random_state)
         for i in range(self.beside.draws):
             place = self.beside.of_draw(self.out, i)
@@ -128,7 +129,7 @@ class Filling:
         return written
 
     def _write_frame(self, out: Path, table: Table, filled: Any) -> None:
-        """Write the table with these columns, which had holes."""
+        """Write the table with these filled columns."""
         columns = {series.name: series.to_list() for series in filled}
         write_completed(out, table, columns, self.source, self.how)
 
@@ -139,7 +140,7 @@ class Filling:
 
 
 def _as_holes(frame: Any) -> Table:
-    """A table with NaN where a frame has holes, and 0 elsewhere."""
+    """A table with NaN in the holes of a frame, and 0 elsewhere."""
     holes = np.column_stack([series.is_null().to_numpy() for series in frame])
     return Table(np.where(holes, np.nan, 0.0))
 
@@ -149,7 +150,7 @@ def _row_names(table: Table) -> list[str]:
 
 
 def _intervals(table: Table, filled: Any, spread: Any) -> Table:
-    """The filled cells of numbers with their intervals."""
+    """A table of the filled cells of numbers with their intervals."""
     i, j = np.nonzero(np.isnan(table.values))
     value, reach = filled[i, j], ndtri(0.5 + LEVEL / 2) * spread[i, j]
     rows, names = _row_names(table), table.features
@@ -160,7 +161,7 @@ def _intervals(table: Table, filled: Any, spread: Any) -> Table:
 
 
 def _cells(rows: list[str], texts: dict[str, list[str]], probability: Any) -> Table:
-    """A row for each filled cell; values may be numbers or levels, so they are text."""
+    """A table with a row for each filled cell; its values are text, because some are levels."""
     columns = {"row": rows, **texts}
     others = {name: np.array(some, dtype=object) for name, some in columns.items()}
     order = [*columns, "probability"]

@@ -33,19 +33,19 @@ from .outputs import FitOutputs
 from .tables import described_components, loadings_table, score_table
 from .wording import on_the_command_line
 
-# Points of the scores that a report draws.
+# Most points of the scores that a report draws.
 DRAWN = 10_000
-# Data on this machine, read as their size demands.
+# Data are read in this process; their size decides how.
 HERE = Computing()
-# Beyond this short side other rank rules would take longer than the fit.
+# If the short side is longer, other rank rules would take longer than the fit.
 RULES_UP_TO = 5000
 
 
 @dataclass(frozen=True)
 class Found:
-    """A fitted model, and what comes back in half samples, where they were looked at.
+    """A fitted model, and its stability in half samples if it was computed.
 
-    `hints` are sentences on what else could be done with the data.
+    `hints` are sentences on other analyses of the data.
     """
 
     model: BayesianPCA
@@ -53,7 +53,7 @@ class Found:
     hints: Sequence[str] = ()
 
     def components(self) -> list[dict[str, object]]:
-        """The components in words and numbers, with how often they come back."""
+        """Description of the components, with the shares of halves in which they reappear."""
         described = described_components(self.model)
         if self.stability is None or self.stability.rank != self.model.n_components_:
             return described
@@ -72,9 +72,9 @@ def fit(
     fit_mixed: Callable[..., None] | None = None,
     as_json: bool = False,
 ) -> None:
-    """Fit a file and tell what was found.
+    """Fit a file, write output files, and report the result.
 
-    With a `choice`, columns of all kinds are analysed where a table has them, by `fit_mixed`.
+    With a `choice`, `fit_mixed` analyses columns of all kinds if a table has them.
     """
     start = time.perf_counter()
     outputs.check(data)
@@ -92,7 +92,7 @@ def fit(
 
 
 def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
-    """Every rank rule side by side."""
+    """Show the ranks by all rules side by side."""
     given = open_input(data, how)
     ranks = given.apply("decomposing", partial(rank_report, **options))
     if as_json:
@@ -116,7 +116,7 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
 
 
 def _stability(given: Input, model: BayesianPCA, wanted: bool | None) -> RankStability | None:
-    """What comes back in half samples, if requested, or if it takes no longer than the fit."""
+    """Stability in half samples, if requested, or if it takes no longer than the fit."""
     if wanted is None:
         dense = given.table is not None and not is_sparse(given.table.values)
         wanted = dense and is_halved_unasked(model)
@@ -195,7 +195,7 @@ def _write_report(
 
 
 def _about(given: Input, model: BayesianPCA, *, seconds: float) -> dict[str, str]:
-    """How the report came about."""
+    """Lines for the report on how it was made."""
     details = {"file": given.file.path.name}
     if given.aside:
         details["columns set aside"] = ", ".join(f"{k} ({why})" for k, why in given.aside.items())
@@ -206,7 +206,10 @@ def _about(given: Input, model: BayesianPCA, *, seconds: float) -> dict[str, str
 
 
 def _drawn(given: Input, model: BayesianPCA) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
-    """Scores of the rows that a report draws: all, or every so many."""
+    """Scores, standard deviations, names and indices of the rows that a report draws.
+
+    These are all rows, or every few rows of large data.
+    """
     n = model.n_samples_
     step = -(-n // DRAWN)
     scores, std, ids, first = [], [], [], 0
@@ -231,12 +234,12 @@ def _row_names(part: Table, first: int) -> list[str]:
 
 
 def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
-    """Other rules than the model's; they need complete data, and all singular values."""
+    """Ranks by other rules than the model's, which need complete data and all singular values."""
     if model.spectrum_.is_complete:
         return rank_rules(model.spectrum_)
     if model.engine_ == "holes" or min(model.n_samples_, model.n_features_in_) > RULES_UP_TO:
         return None
-    # Their spectrum would be that of other data than the model has seen.
+    # The rules would not use the rescaled data that the model has fitted.
     if model.noise_ != ISOTROPIC.name:
         return None
     rules = partial(rank_report, center=model.center, scale=model.scale, n_halves=0)
@@ -249,7 +252,7 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
 def _show(
     found: Found, given: Input, written: dict[str, str], *, seconds: float, as_json: bool
 ) -> None:
-    """A fitted model on the screen, or as JSON."""
+    """Print a fitted model, or its JSON."""
     model, stability = found.model, found.stability
     summary, more = summarize(model), [*_other_kinds(model), *found.hints]
     if as_json:
@@ -277,7 +280,7 @@ def _show(
 
 
 def _other_kinds(model: BayesianPCA) -> list[str]:
-    """A sentence on which options fit what a PCA is not meant for."""
+    """A sentence on options for zeros and ones, which a PCA is not meant for."""
     if "zero-one" not in model.status_:
         return []
     return ["--binary fits BinaryPCA to it, and --binary --clusters auto looks for kinds of rows."]

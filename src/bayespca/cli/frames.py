@@ -1,4 +1,4 @@
-"""Tables as frames: columns of text, flags and numbers with the types that they have."""
+"""Tables as data frames, whose columns of text, truth values and numbers keep their types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayespca.io.records import Table
 def frame_of(
     table: Table, names: Sequence[str], orders: Mapping[str, Sequence[str]] | None = None
 ) -> Any:
-    """Columns of a table as a frame of polars: flags, whole numbers, numbers and texts."""
+    """Columns of a table as a polars frame of truth values, whole numbers, numbers and texts."""
     pl = need("polars", "reading columns of text")
     places = {name: j for j, name in enumerate(table.features)}
     found = {}
@@ -30,7 +30,7 @@ def frame_of(
 
 
 def frame_for(model: Any, table: Table) -> Any:
-    """The columns of a table that a fitted model has, in the order of the fit."""
+    """Frame of the columns of a fitted model, in its order; a sparse table is returned as is."""
     wanted = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if not wanted or is_sparse(table.values):
         return table
@@ -40,7 +40,7 @@ def frame_for(model: Any, table: Table) -> Any:
 
 
 def texts_of(table: Table, name: str) -> list[str | None]:
-    """The texts of a column, None where one stands for no value, or where there is none."""
+    """The texts of a column, with None for missing values."""
     cells = table.ids if name == table.id_name and table.ids else table.others[name].tolist()
     if table.aside.get(name) == "empty":
         return [None] * table.shape[0]
@@ -49,7 +49,7 @@ def texts_of(table: Table, name: str) -> list[str | None]:
 
 
 def names_of(table: Table) -> list[str]:
-    """Names of the columns of a file, features and others, in its order."""
+    """Names of the features and other columns, in the order of the file."""
     features = table.features
     every = {*features, *table.others}
     return [name for name in table.order or [*features, *table.others] if name in every]
@@ -61,7 +61,7 @@ def _numbers(pl: Any, table: Table, name: str, values: np.ndarray) -> Any:
     if kind == "bool":
         flags = [None if cell is None else bool(cell) for cell in cells]
         return pl.Series(name, flags, dtype=pl.Boolean)
-    # Text has no types: numbers are whole where all of them are.
+    # A text file has no types: a column is of whole numbers if all of its numbers are.
     is_whole = "int" in kind or (table.is_of_text and _are_whole(values[~holes]))
     return pl.Series(name, cells, dtype=pl.Float64).cast(pl.Int64 if is_whole else pl.Float64)
 

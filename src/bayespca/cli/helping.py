@@ -1,4 +1,4 @@
-"""Help of a verb: flags without a type, and examples below the options."""
+"""Help of the subcommands, called verbs: flags without a type, and examples below the options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEVERAL = (
 
 
 def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    """Parameters whose help shows `<bool>` for none: a flag takes no value."""
+    """Parameters whose help does not show `<bool>` for flags, which take no value."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.display_type_rich = lambda ctx: None
@@ -30,7 +30,7 @@ class Verbs(TyperGroup):
 
 
 class Verb(TyperCommand):
-    """One verb, with examples of how it is called."""
+    """One verb, with examples of calls."""
 
     examples: tuple[str, ...] = ()
 

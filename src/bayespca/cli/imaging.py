@@ -17,7 +17,7 @@ from .progress import progress
 
 
 def denoise_image(data: Path, out: Path, options: Imaging, *, as_json: bool) -> None:
-    """Write a series of volumes without its noise, and the maps that are wanted."""
+    """Write a series of volumes without noise, and the requested maps."""
     places = [("--out", out), *options.maps]
     check_places(places, read=[("DATA", data), ("--mask", options.mask)])
     for _, path in places:

@@ -1,4 +1,4 @@
-"""What `bayespca denoise` takes for images besides their file."""
+"""Options of `bayespca denoise` for images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGES = "Images (.nii, .nii.gz)"
 
 @dataclass(frozen=True)
 class Imaging:
-    """Options of images, as the parameters of `bayespca.imaging.denoise`, and maps to write."""
+    """Options for images: parameters of `bayespca.imaging.denoise`, and maps to write."""
 
     mask: Annotated[
         Path | None, option(panel=IMAGES, help="A file with the voxels that take part.")
@@ -43,13 +43,13 @@ class Imaging:
 
     @property
     def maps(self) -> list[tuple[str, Path]]:
-        """Maps that are to be written, by their options."""
+        """Paths of the requested maps, with their options."""
         asked = {"--noise-map": self.noise_map, "--rank-map": self.rank_map}
         asked["--std-map"] = self.std_map
         return [(name, path) for name, path in asked.items() if path is not None]
 
     def refuse(self) -> None:
-        """Raise where any of these is given for data that are no image."""
+        """Raise if any of these options is given; call it for data that are not an image."""
         for field in fields(self):
             if getattr(self, field.name) != field.default:
                 raise ValueError(
@@ -58,7 +58,7 @@ class Imaging:
 
 
 def refuse_for_images(fitting: Fitting, how: How, **others: object) -> None:
-    """Raise where an option of tables or models is given for an image."""
+    """Raise if an option for tables or models is given for an image."""
     for name in [
         *fitting.changed(),
         *(name for name, given in others.items() if given is not None),

@@ -1,4 +1,4 @@
-"""Data and models for a command: in memory, or as a stream that shows its progress."""
+"""The data of a command: in memory, or as a stream that shows its progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Input:
-    """A file that was opened, and its table unless it is streamed."""
+    """An open file, and its table unless it is streamed."""
 
     file: File
     table: Table | None
@@ -41,7 +41,7 @@ class Input:
 
     @property
     def aside(self) -> dict[str, str]:
-        """Columns that are not among the features, and why."""
+        """Columns that are not features, with the reasons."""
         if self.table is not None:
             return self.table.aside
         layout = self.file.layout
@@ -54,7 +54,7 @@ class Input:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was found out about the file, for JSON."""
+        """Facts about the file, for JSON."""
         return {
             "id_column": self.id_column,
             "columns_set_aside": self.aside,
@@ -63,7 +63,7 @@ class Input:
 
     @property
     def notes(self) -> list[str]:
-        """What was found out about the file and may not be what its owner thinks."""
+        """Notes on how the file was read that its owner may not expect."""
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:
@@ -80,9 +80,9 @@ class Input:
             yield self.how_read
 
     def apply(self, what: str, work: Callable[[Any], T]) -> T:
-        """What a function of data makes of them, with one sign of progress.
+        """The result of a function of the data, with a progress display.
 
-        It gets the table, or a stream that shows how far it has been read.
+        The function gets the table, or a stream that shows how far it has been read.
         """
         if self.table is None:
             return work(_showing_progress(from_file(self.file)))
@@ -90,8 +90,9 @@ class Input:
             return work(self.table)
 
     def fit(self, work: Callable[..., object], tol: float) -> None:
-        """Fit the data by a function of them and of a callback, with a sign of progress that tells
-        sweeps of data in memory, and how far they are from `tol`.
+        """Call `work` with the data, and a callback if they are in memory, to fit them.
+
+        Progress is shown; for data in memory by sweeps and their distance from `tol`.
         """
         if self.table is None:
             self.apply("fitting", work)
@@ -100,7 +101,7 @@ class Input:
             work(self.table, callback=callback)
 
     def parts(self, what: str) -> Iterator[Table]:
-        """The table in parts that fit into memory, with ids, and a sign of progress."""
+        """The table in parts that fit into memory, with ids and a progress display."""
         if self.table is not None:
             with progress(what):
                 yield self.table
@@ -115,7 +116,7 @@ class Input:
 
 
 def open_input(path: Path, how: How, *, stream: bool | None = None) -> Input:
-    """Open a file, and read it unless it is to be streamed."""
+    """Open a file, and read it unless it is streamed; with None, its size decides."""
     file = io.open_files(path, how)
     if len(io.files_of(path)) > 1:
         if stream is False:
@@ -149,7 +150,7 @@ def _showing_progress(source: Source) -> Source:
 
 
 def labels_of(table: Table, column: str) -> np.ndarray:
-    """A column that colours samples: one that was set aside, a feature, or the ids."""
+    """The column that colours samples: one that was set aside, a feature, or the ids."""
     if column in table.others:
         return table.others[column]
     if table.names is not None and column in table.names:

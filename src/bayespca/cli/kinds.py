@@ -1,4 +1,4 @@
-"""`bayespca fit` of what is no plain PCA: tensors, clusters, zeros and ones, curves."""
+"""`bayespca fit` of models other than a plain PCA: tensors, clusters, zeros and ones, curves."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .progress import progress, sweeps
 from .tables import cell_loadings, table_of_scores
 from .wording import renamed
 
-# Clusters of zeros and ones to begin with; those that the data do not support disappear.
+# Initial number of clusters of zeros and ones; those that the data do not support disappear.
 MOST_CLUSTERS = 10
-# Parameters of mixtures, as `fit` calls them.
+# Options of `fit` for the parameters of mixtures.
 CLUSTERS = {"n_components": "clusters", "ranks": "n_components"}
 
 
 @dataclass(frozen=True)
 class AskedModel:
-    """A model to fit, what it is called in messages, and which options of `fit` it takes.
+    """A model to fit, `what` it is called in messages, and the options of `fit` that it takes.
 
-    `names` are options of the command whose parameters have other names in Python.
+    `names` maps parameters in Python to options of the command if their names differ.
     """
 
     model: Any
@@ -56,7 +56,7 @@ class AskedModel:
 
 
 def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel | None:
-    """The model that options or the file ask for; None for a PCA."""
+    """The model that the options or the file require; None for a PCA."""
     if kind.binarize is not None and not kind.binary:
         raise ValueError(
             "--binarize says what a model of zeros and ones counts: give --binary, too."
@@ -130,7 +130,7 @@ def _curves(fitting: Fitting) -> AskedModel:
 
 
 def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_json: bool) -> None:
-    """Fit such a model, write output files, and report the result."""
+    """Fit the model, write output files, and report the result."""
     start = time.perf_counter()
     outputs.check(data)
     try:
@@ -143,7 +143,7 @@ def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_jso
 def fit_mixed(
     given: MixedInput, model: Any, outputs: FitOutputs, start: float, *, as_json: bool
 ) -> None:
-    """Fit a table with columns of all kinds; `start` is when the command began."""
+    """Fit a table with columns of all kinds; the command began at `start`."""
     assert given.table is not None
     samples = _samples(given.table, outputs)
     given.fit(model.fit, model.tol)
@@ -168,9 +168,9 @@ def _tell(found: FoundKind, outputs: FitOutputs, start: float, *, as_json: bool)
 
 @dataclass(frozen=True, eq=False)
 class FoundKind:
-    """A fitted model, its data, and what is known of them.
+    """A fitted model with its data, and facts and notes about them.
 
-    `read` is what the model reads of a table, where that is not the table itself.
+    `read` is the input of the model if that is not the table itself.
     """
 
     model: Any
@@ -182,7 +182,7 @@ class FoundKind:
     read: Any = None
 
     def scores(self) -> Table:
-        """What `transform` returns; for curves, what `fit_transform` has already returned."""
+        """Scores from `transform`; for curves, those that the fit has already computed."""
         if "scores" in self.samples:
             return table_of_scores(self.samples["scores"], self.samples["scores_std"], self.data)
         if using.uses_of(self.model).tensors:
@@ -219,7 +219,7 @@ def _fit_table(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKi
 
 
 def _samples(table: Table, outputs: FitOutputs) -> dict[str, Any]:
-    """Names of samples, and what colours them."""
+    """Names of the samples, and the labels that colour them."""
     if outputs.label is None:
         return {"sample_names": table.ids}
     labels = labels_of(table, outputs.label)
@@ -227,14 +227,14 @@ def _samples(table: Table, outputs: FitOutputs) -> dict[str, Any]:
 
 
 def _known_points(model: Any) -> dict[str, Any]:
-    """Latent points that a fit has left: to place the same rows again would take longer."""
+    """Latent points from the fit, which would take longer to compute again."""
     if not hasattr(model, "embedding_"):
         return {}
     return {"scores": model.embedding_, "scores_std": model.embedding_std_}
 
 
 def _check_bits(model: Any, table: Table) -> None:
-    """Raise for what is neither 0 nor 1; begin with no more clusters than there are rows."""
+    """Raise for values other than 0 and 1; limit the number of clusters to that of rows."""
     values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
     wrong = np.argwhere(~_is_bit(values))
     if model.binarize is None and wrong.size:

@@ -1,4 +1,4 @@
-"""Tables with columns of all kinds: which take part, what they are, and the frame of them."""
+"""Tables with columns of all kinds: the choice of columns, their kinds, and the data frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .frames import frame_for, frame_of, names_of, texts_of
 from .inputs import Input
 from .progress import sweeps
 
-# Reasons to set a column aside: the first is that of all columns of text, which may be categories.
+# Reasons to set a column aside. All columns of text have the first, but may be categories.
 TEXT, DATED = "text", "dates"
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 TIME = r"(?:[T ,]+\d{1,2}:\d{2}.*)?"
@@ -33,16 +33,17 @@ DATES = re.compile(
     r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?",
     re.IGNORECASE,
 )
-# Columns of a kind that are named.
+# Most columns of a kind that notes name.
 NAMED = 4
 
 
 @dataclass(frozen=True)
 class MixedInput(Input):
-    """A file whose columns of all kinds are analysed: `frame` is what the model reads.
+    """A file whose columns of all kinds are analysed; `frame` is the input of the model.
 
-    That is a frame, or the table itself where it is sparse. `likelihood` is the option of
-    `GeneralizedPCA`, None for a saved model; `is_asked` says whether the user gave one.
+    That is a data frame, or the table itself if it is sparse. `likelihood` is the option of
+    `GeneralizedPCA`, None for a saved model. `is_asked` says whether the user gave an option for
+    columns.
     """
 
     frame: Any
@@ -54,7 +55,7 @@ class MixedInput(Input):
             work(self.frame, callback=callback)
 
     def notes_on(self, model: GeneralizedPCA) -> list[str]:
-        """What each column was read as, and which columns may be meant otherwise."""
+        """Notes on the kind of each column, and on columns that may be meant otherwise."""
         if self.likelihood is None:
             return self.notes
         kinds: dict[str, list[str]] = {}
@@ -70,10 +71,10 @@ class MixedInput(Input):
 
 @dataclass(frozen=True)
 class Choice:
-    """What decides whether a table is analysed as numbers, or with columns of all kinds.
+    """Options that decide whether a table is analysed as numbers or with columns of all kinds.
 
-    `instead` are options that were given, and that only a PCA of numbers has; `label` is a column
-    that colours samples.
+    `instead` are the given options that only a PCA of numbers has; `label` is the column that
+    colours samples.
     """
 
     columns: ColumnKinds
@@ -83,11 +84,11 @@ class Choice:
     label: str | None = None
 
     def how(self, how: How) -> How:
-        """How to read the file: with columns of text, if these may be analysed."""
+        """Options for reading the file, with columns of text if these may be analysed."""
         return replace(how, texts=not (self.columns.numbers_only or self.instead))
 
     def model(self, given: MixedInput) -> GeneralizedPCA:
-        """The model of such a table."""
+        """The unfitted model for such a table."""
         return GeneralizedPCA(
             self.n_components,
             likelihood=given.likelihood,
@@ -96,7 +97,7 @@ class Choice:
         )
 
     def hints(self, given: Input) -> list[str]:
-        """A sentence where options keep columns out that could be analysed."""
+        """A sentence if options exclude columns that could be analysed."""
         if self.columns.numbers_only or not self.instead or given.table is None:
             return []
         found = _mixed(given, given.table, self.columns, self.label)
@@ -107,7 +108,7 @@ class Choice:
         return [f"Without {option}, {listed(names, NAMED)} would be analysed as well."]
 
     def read(self, given: Input, how: How) -> MixedInput | None:
-        """The table with columns of all kinds; None where it is to be analysed as numbers."""
+        """The table with columns of all kinds; None if it is analysed as numbers."""
         columns, table = self.columns, given.table
         if columns.named() and (table is None or self.instead):
             what = self.instead[0] if self.instead else "data that are not in memory"
@@ -116,7 +117,7 @@ class Choice:
         if table is not None and not (columns.numbers_only or self.instead):
             found = _mixed(given, table, columns, self.label)
         if found is None and table is not None and not table.shape[1]:
-            # It raises, because there are no numbers.
+            # This raises an error about the missing numbers.
             open_files(given.file.path, how)
         return found
 
@@ -124,7 +125,7 @@ class Choice:
 def _mixed(
     given: Input, table: Table, columns: ColumnKinds, label: str | None
 ) -> MixedInput | None:
-    """The table with columns of all kinds, if it has text or flags, or if options say so."""
+    """The table with columns of all kinds if it has texts or truth values, or if options say so."""
     is_asked = bool(columns.named())
     if table.upright is not None and not is_asked:
         return None
@@ -144,7 +145,7 @@ def _mixed(
 
 
 def of_saved(model: GeneralizedPCA, given: Input) -> Input:
-    """A file with the columns of a saved model, if that reads columns of text."""
+    """The input with the columns of a saved model that uses columns of text."""
     table = given.table
     if table is None or not hasattr(model, "feature_names_in_"):
         return given
@@ -159,7 +160,7 @@ def of_saved(model: GeneralizedPCA, given: Input) -> Input:
 
 
 def set_aside(table: Table, labels: set[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """Columns that are not features, and why; columns named in `asked` stay features."""
+    """Columns that are not features, with the reasons; columns in `asked` stay features."""
     aside = dict(table.aside)
     for name in table.others:
         if table.aside.get(name) == TEXT or (name in asked and table.aside.get(name) != "dropped"):
@@ -171,7 +172,7 @@ def set_aside(table: Table, labels: set[str], asked: Mapping[str, str]) -> dict[
 
 
 def _unfit(texts: Iterable[str | None]) -> str | None:
-    """Why texts are no categories."""
+    """The reason why texts are not categories; None if they are."""
     levels = Counter(text for text in texts if text is not None)
     n, k = levels.total(), len(levels)
     if not n:
@@ -203,7 +204,7 @@ def _is_number(text: str) -> bool:
 
 
 def _check_asked(table: Table, names: list[str], columns: ColumnKinds) -> None:
-    """Raise for columns that were named and are not there, and for orders that will not do."""
+    """Raise for named columns that do not exist, and for invalid orders of levels."""
     orders = columns.orders()
     for name in [*columns.by_column(), *orders]:
         if name not in names:
@@ -242,7 +243,7 @@ def _about_dates(aside: Mapping[str, str]) -> Iterator[str]:
 
 
 def _alike(frame: Any) -> Iterator[str]:
-    """A sentence on levels that differ in case alone, for each column that has some."""
+    """Sentences on levels that differ only in case, and on levels such as "none"."""
     for series in () if isinstance(frame, Table) else frame:
         if str(series.dtype) not in ("String", "Enum"):
             continue

@@ -127,7 +127,7 @@ Header = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read the data, if the format is not recognised."""
+    """Options for reading the data, if the format is not recognised."""
 
     delimiter: Delimiter = None
     decimal: Decimal = None
@@ -208,18 +208,18 @@ DaskWorkers = Annotated[
 
 @dataclass(frozen=True)
 class Computing:
-    """Who reads the data: this process, all at once or in blocks, or the workers of Dask."""
+    """Options of reading: in this process, all at once or in blocks, or by Dask workers."""
 
     stream: Stream = None
     dask: DaskAddress = None
     workers: DaskWorkers = None
 
     def given(self) -> dict[str, bool]:
-        """Which of these options are given, other than to read all at once."""
+        """Whether each option is given; --in-memory does not count."""
         return {name: bool(getattr(self, name)) for name in ("stream", "dask", "workers")}
 
     def opened(self, path: Path, how: How) -> AbstractContextManager[Input]:
-        """The input of a command, for as long as it needs it."""
+        """A context with the input of a command."""
         from .cluster import DaskCluster
 
         return DaskCluster(self.dask, self.workers).opened(path, how, stream=self.stream)
@@ -227,7 +227,7 @@ class Computing:
 
 @dataclass(frozen=True)
 class Fitting:
-    """What to fit; as the parameters of `BayesianPCA`."""
+    """Options of the fit: parameters of `BayesianPCA`."""
 
     method: Annotated[PCAMethod, option(panel=MODEL, help="How to find the rank.")] = PCAMethod.evb
     scale: Annotated[
@@ -277,11 +277,11 @@ class Fitting:
         return self.model()
 
     def changed(self) -> list[str]:
-        """Options that are not what they are by default."""
+        """Names of the options that differ from their defaults."""
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def of_numbers(self, **others: object) -> tuple[str, ...]:
-        """Given options, of these and `others`, that only a PCA of numbers has."""
+        """Those given options, among these and `others`, that only a PCA of numbers has."""
         named = [name for name in self.changed() if name not in ("seed", "n_components")]
         if self.n_components != "auto" and not self.n_components.isdecimal():
             named.append("n_components")
@@ -293,7 +293,7 @@ class Fitting:
         return components(self.n_components)
 
     def variance(self) -> Any:
-        """The variance of the noise, or a word."""
+        """The noise variance, or a word such as "auto"."""
         return as_number(self.noise_variance, float)
 
     def model(self) -> BayesianPCA:
@@ -314,7 +314,7 @@ class Fitting:
 
 @dataclass(frozen=True)
 class ModelKind:
-    """What kind of model `fit` fits, if it is not a PCA."""
+    """Options that make `fit` fit another model than a PCA."""
 
     clusters: Annotated[
         str | None,
@@ -344,17 +344,17 @@ class ModelKind:
     ] = False
 
     def given(self) -> list[str]:
-        """Options that are not what they are by default."""
+        """Names of the options that differ from their defaults."""
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def n_clusters(self) -> int | str:
-        """The number of clusters, or a word."""
+        """The number of clusters, or "auto"."""
         assert self.clusters is not None
         return self.clusters if self.clusters == "auto" else int(self.clusters)
 
 
 def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tuple[Path, Path]:
-    """MODEL and DATA, or DATA with --model, as `transform` takes them."""
+    """Paths of the model and the data, given as MODEL DATA or as DATA with --model."""
     if saved is None and second is None:
         raise ValueError(
             f"there is only {first}: give a model and data, as in bayespca transform m.bpca a.csv."
@@ -365,14 +365,14 @@ def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tupl
 
 
 def halves(stability: bool | None) -> int | str:
-    """How many half samples `rank_report` takes."""
+    """Number of half samples for `rank_report`, or "auto"."""
     from bayespca.estimators._halves import HALVES
 
     return "auto" if stability is None else HALVES * stability
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters of the types above are many options, one for each field."""
+    """Decorate a command: a parameter whose type is a group becomes one option for each field."""
     hints = get_type_hints(command, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}

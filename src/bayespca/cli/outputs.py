@@ -1,4 +1,4 @@
-"""What commands write, and the checks that it can be written before any work is done."""
+"""Outputs of commands, and checks before any work that they can be written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scores = Annotated[
 
 @dataclass(frozen=True)
 class FitOutputs:
-    """Files that `fit` writes, None for those it does not; and what else it finds out."""
+    """Files that `fit` writes, None for those it does not; and options of its results."""
 
     report: Report = None
     scores: Scores = None
@@ -50,7 +50,7 @@ class FitOutputs:
     stability: Stability = None
 
     def refuse_annotated(self, data: Path) -> None:
-        """Raise where annotated data are to be written, and there are none."""
+        """Raise if annotated data are requested from other data."""
         if self.annotated is not None:
             raise ValueError(
                 f"--out writes annotated data, and {data} is no .h5ad file: --scores, --loadings, "
@@ -58,7 +58,7 @@ class FitOutputs:
             )
 
     def check(self, data: Path) -> None:
-        """Raise before any work is done for what contradicts itself or cannot be written."""
+        """Raise for contradictory options and for files that cannot be written."""
         check_tables(self.scores, self.loadings)
         written = [
             ("--report", self.report),
@@ -73,9 +73,9 @@ class FitOutputs:
 
 @dataclass(frozen=True)
 class RatingOutputs:
-    """Outputs of a model of ratings, and where they go; None for those that are not wanted.
+    """Outputs of a model of ratings and their files; None for those that are not requested.
 
-    `save` is the file of the model, `out` that of the predictions, `report` that of the page.
+    `save` is the file for the model, `out` for the predictions, `report` for the page.
     """
 
     predict: Annotated[
@@ -111,7 +111,7 @@ class RatingOutputs:
     ] = None
 
     def check(self, data: Path, beside: Named = ()) -> None:
-        """Raise before any work is done for what contradicts itself or cannot be written."""
+        """Raise for contradictory options and for files that cannot be written."""
         if self.predict is not None and self.recommend is not None:
             raise ValueError("--predict and --recommend write to the same place: give one of them.")
         if self.users is not None and self.recommend is None:
@@ -128,19 +128,19 @@ class RatingOutputs:
 
 
 def check_tables(*paths: Path | None) -> None:
-    """Raise where an ending names no format that tables can be written in."""
+    """Raise if an ending names no format in which tables can be written."""
     from bayespca.io.tables import writable_ending
 
     for path in filter(None, paths):
         writable_ending(path)
 
 
-# Options, and the files that they name.
+# Options with the files that they name.
 Named = Sequence[tuple[str, Path | None]]
 
 
 def check_places(written: Named, *, read: Named) -> None:
-    """Raise where a file cannot be written, or would replace one that is read or written, too."""
+    """Raise if a file cannot be written, or would replace one that is also read or written."""
     outputs = [(option, path) for option, path in written if path is not None]
     inputs = [(option, one) for option, path in read if path is not None for one in _meant(path)]
     for option, path in outputs:
@@ -166,7 +166,7 @@ def _check_folder(path: Path) -> None:
 
 
 def _meant(path: Path) -> list[Path]:
-    """The files that a path with wildcards means; none where there are none."""
+    """The files that match a path with wildcards; an empty list if there are none."""
     from bayespca.io.files import files_of
 
     try:
@@ -180,5 +180,5 @@ def _is_same(one: Path, other: Path) -> bool:
         return True
     try:
         return os.path.samefile(one, other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return False

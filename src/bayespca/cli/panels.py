@@ -15,5 +15,5 @@ def option(*names: str, panel: str, **settings: Any) -> Any:
 
 
 def output(*names: str, **settings: Any) -> Any:
-    """An option about what a command writes."""
+    """An option in the panel for outputs."""
     return option(*names, panel=OUTPUT, **settings)

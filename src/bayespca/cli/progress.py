@@ -1,4 +1,4 @@
-"""Progress: a bar for anything over a second on a terminal, elsewhere a line every ten seconds."""
+"""Progress: on a terminal a bar after one second, elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rich.progress import (
 from bayespca.inference.loop import Callback, Info
 
 PATIENCE = 1.0
-# Seconds between lines where there is no terminal.
+# Seconds between lines if there is no terminal.
 EVERY = 10.0
 # Share of the work that must be done before the time left can be estimated.
 TELLING = 0.02
@@ -36,10 +36,10 @@ Advance = Callable[[float], None]
 
 @contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Advance]:
-    """Show a bar, or a spinner where the end is not known, once a second has passed.
+    """Show a bar after one second, or a spinner if the total is unknown.
 
-    Yields a function that adds to what has been done. Where standard error is no terminal, a line
-    is printed every ten seconds.
+    Yields a function that adds to the work done. If standard error is not a terminal, a line is
+    printed every ten seconds.
     """
     with _shown(what, total, has_bar=total is not None) as shown:
         yield partial(shown.bar.advance, shown.task)
@@ -47,17 +47,17 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
 
 @contextmanager
 def sweeps(what: str, tol: float) -> Iterator[Callback]:
-    """Show which sweep a fit is at and how much its free energy still has to gain, once a second
-    has passed; a fit without sweeps has a bar that does not say how long it takes.
+    """Show after one second the number of the sweep and how far the free energy still has to fall.
 
-    Yields the callback of the fit, which ends where `tol` of the free energy is left.
+    Yields the callback of the fit, which ends when a share `tol` of the free energy is left to
+    gain. A fit without sweeps gets a bar without an estimate of its duration.
     """
     with _shown(what, None, has_bar=True) as shown:
         yield _Sweeps(shown, what, tol)
 
 
 class _Lines:
-    """What a bar shows, as a line every few seconds: for files and pipes."""
+    """A replacement of the bar for files and pipes, which prints a line every few seconds."""
 
     def __init__(self, what: str, total: float | None) -> None:
         self._what, self._total, self._done = what, total, 0.0
@@ -88,8 +88,8 @@ class _Shown(NamedTuple):
 
 
 class _Sweeps:
-    """A bar that is filled as the logarithm of what is left falls to that of the end, or sweep by
-    sweep where their number is given.
+    """A callback that fills the bar as the logarithm of the remaining gain falls to its end value,
+    or sweep by sweep if their number is fixed.
     """
 
     def __init__(self, shown: _Shown, what: str, tol: float) -> None:
@@ -116,14 +116,14 @@ class _Sweeps:
 
 
 def share_done(most: float, left: float, end: float) -> float:
-    """How far what is left has come from its largest value to the end, on a scale of logarithms."""
+    """Share of the way of `left` from `most` to `end`, on a logarithmic scale."""
     if not math.isfinite(left) or most <= end:
         return 0.0
     return 1.0 if left <= end else math.log(most / left) / math.log(most / end)
 
 
 def words_for(number: int, info: Info, end: float) -> str:
-    """Sweep 12, 8 components, 3.1 nats to gain (until 0.002)"""
+    """Description such as "sweep 12, 8 components, 3.1 nats to gain (until 0.002)"."""
     of = "" if info.n_steps is None else f" of {info.n_steps}"
     found = f"sweep {number}{of}, {info.rank} component{'s' * (info.rank != 1)}"
     if not math.isfinite(info.to_gain):
@@ -132,7 +132,7 @@ def words_for(number: int, info: Info, end: float) -> str:
 
 
 def line_for(what: str, share: float | None, seconds: float) -> str:
-    """Reading x.csv: 40 %, 20 s, about 30 s left"""
+    """Line such as "reading x.csv: 40 %, 20 s, about 30 s left"."""
     if share is None:
         return f"{what}: {_duration(seconds)}"
     left = ""

@@ -52,7 +52,7 @@ def ratings(
             raise ValueError(f"{data} holds a model: --dask and --workers are for fits.")
         _use(data, columns, wanted, as_json=as_json)
         return
-    # Before the fit, which takes longer than finding a mistake in a small file.
+    # Read first, to report a mistake in a small file before a long fit.
     times = features.times
     pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns, times=times)
     described = Described.read(features.user_features, features.item_features)
@@ -77,7 +77,7 @@ def ratings(
 def _read(
     data: Path, how: How, columns: Sequence[str] | None, cluster: DaskCluster, *, times: bool
 ) -> Iterator[RatingColumns]:
-    """The columns of a file, or of those that the workers of a cluster read while it is there."""
+    """A context with the columns of a file, or of files that the workers of a cluster read."""
     if not cluster.is_given:
         with progress(f"reading {data.name}"):
             given = read_ratings(data, how, columns, times=times)
@@ -91,7 +91,7 @@ def _read(
 def _use(
     path: Path, columns: Sequence[str] | None, wanted: RatingOutputs, *, as_json: bool
 ) -> None:
-    """Predictions of a saved model, without a new fit."""
+    """Write or show predictions of a saved model, without a new fit."""
     model = using.saved(path, "ratings")
     pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns)
     table, strangers = _answers(model, pairs, wanted)
@@ -117,7 +117,7 @@ def _use(
 def _answers(
     model: MatrixFactorization, pairs: RatingColumns | None, wanted: RatingOutputs
 ) -> tuple[Table | None, list[str]]:
-    """Predictions or recommendations, and notes on users and items that the model does not know."""
+    """Predictions or recommendations, and notes on unknown users and items."""
     if pairs is not None:
         return predictions(model, pairs)
     if wanted.recommend is not None:
@@ -129,7 +129,7 @@ def _answers(
 
 
 def _at_hand(given: RatingColumns) -> tuple[Any, Any, Any] | None:
-    """Users, items and ratings; None where they are with the workers of a cluster."""
+    """Users, items and ratings; None if they are on the workers of a cluster."""
     columns = given.users, given.items, given.ratings
     return None if is_distant(*columns) else columns
 
@@ -158,7 +158,7 @@ def _write(
 
 
 def print_csv(table: Table, notes: Sequence[str]) -> None:
-    """Answers to standard output, notes to standard error."""
+    """Print answers to standard output, and notes to standard error."""
     for note in notes:
         print(f"note: {screen.shown(note)}", file=sys.stderr)
     columns = columns_of(table)

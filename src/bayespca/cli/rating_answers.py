@@ -1,7 +1,7 @@
-"""What a model of ratings answers on the command line: ids of files, predictions, best items.
+"""Answers of a model of ratings on the command line: predictions and recommended items.
 
-Files have no types: ids are taken in the type that they had in the fit. Who is not known has the
-answer for anybody; the column `known` and a note say so.
+Text files have no types, so ids are converted to the type that they had in the fit. Unknown users
+and items get average answers; the column `known` and a note say so.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Flags = NDArray[np.bool_]
 
 
 class Answers(NamedTuple):
-    """Predictions, and notes on users and items that the model does not know."""
+    """Predictions, and notes on unknown users and items."""
 
     table: Table
     notes: list[str]
 
 
 class _Asked(NamedTuple):
-    """Ids as they were given, as the model may know them, and which of them it knows."""
+    """Ids as given, in the type of the fit, and which of them the model knows."""
 
     given: Identifiers
     ids: Identifiers
@@ -47,13 +47,13 @@ class _Asked(NamedTuple):
         return _Asked(self.given[places], self.ids[places], self.known[places], self.notes)
 
 
-# --- what is asked -----------------------------------------------------------------------------
+# --- users and items ---------------------------------------------------------------------------
 
 
 def pairs_of(
     path: Path, columns: Sequence[str] | None, how: How | None = None, *, times: bool = False
 ) -> RatingColumns:
-    """Pairs from a file, with times or without; named as in the ratings where it has them so."""
+    """Pairs from a file, perhaps with times; its columns may have the names of the ratings file."""
     try:
         named = columns and [*columns[:2], *(columns[3:] if times else [])]
         return read_pairs(path, how, named, times=times)
@@ -64,7 +64,7 @@ def pairs_of(
 
 
 def users_of(model: MatrixFactorization, given: str | None) -> Identifiers:
-    """Whom to recommend to: all users, those in a file, or those in a list."""
+    """Users to recommend to: all, those in a file, or those in a list."""
     if given is None:
         return model.users_
     if os.path.isfile(given):  # pathlib raises for long lists of ids
@@ -79,7 +79,7 @@ def users_of(model: MatrixFactorization, given: str | None) -> Identifiers:
 
 
 def _asked(what: str, given: Identifiers, known: Identifiers) -> _Asked:
-    """Ids in the type of those of the fit, and a sentence about those that are not known."""
+    """Ids in the type of the fit, and a sentence about unknown ones."""
     ids = _like(given, known)
     ours = set(known.tolist())
     there = np.array([value in ours for value in ids.tolist()], dtype=bool)
@@ -93,10 +93,10 @@ def _asked(what: str, given: Identifiers, known: Identifiers) -> _Asked:
 
 
 def _like(ids: Identifiers, known: Identifiers) -> Identifiers:
-    """Ids in the type of those of the fit.
+    """Ids in the type of the fit.
 
-    Text that is no whole number as it would be written, where ids are numbers, is somebody who is
-    not known, and so becomes a number that no id of the fit is: 007 is another id than 7.
+    If ids of the fit are numbers, texts that are not whole numbers in the usual notation are
+    unknown, and become a number that is no id of the fit: 007 is a different id from 7.
     """
     if known.dtype == object and ids.dtype != object:
         return np.array([str(value) for value in ids.tolist()], dtype=object)
@@ -124,7 +124,7 @@ def predictions(model: MatrixFactorization, pairs: RatingColumns) -> Answers:
 
 
 def recommendations(model: MatrixFactorization, given: Identifiers, n: int) -> Answers:
-    """The n best items of each user."""
+    """Recommendations of the n best items to each user."""
     users = _asked("user", given, model.users_)
     found = []
     with progress("recommending", len(given)) as advance:
@@ -135,7 +135,7 @@ def recommendations(model: MatrixFactorization, given: Identifiers, n: int) -> A
 
 
 class NewUsers:
-    """People who were not there: their ratings from a file, to be answered from these alone."""
+    """Users who were not in the fit; answers come only from their ratings, read from a file."""
 
     def __init__(self, model: MatrixFactorization, path: Path, how: How | None = None) -> None:
         given = read_new_ratings(path, how)
@@ -144,7 +144,7 @@ class NewUsers:
         self.model, self.items, self.ratings = model, items.taken(items.known), given.ratings
         self.ratings = given.ratings[items.known]
         self.rows = given.users[items.known]
-        # In the order of the file; who rated nothing that is known is there, too.
+        # In file order, including users who rated only unknown items.
         self.users: list[Any] = list(dict.fromkeys(given.users.tolist()))
         self.notes = [
             f"{screen.counted(int((~items.known).sum()), 'rating')} of {path.name} "
@@ -152,7 +152,7 @@ class NewUsers:
         ] * (not items.known.all())
 
     def recommendations(self, n: int) -> Answers:
-        """The n best items that each of them has not rated."""
+        """Recommendations of the n best items that each new user has not rated."""
         found = self._each(
             self.users,
             lambda items, stars, _: self.model.recommend_new(items, stars, n, True, True),
@@ -160,7 +160,7 @@ class NewUsers:
         return Answers(_best(self._as_known(self.users), found), self.notes)
 
     def predictions(self, pairs: RatingColumns) -> Answers:
-        """Predictions for pairs: of those in the file from their ratings, of others as they are."""
+        """Predictions for pairs: for new users from their ratings, for others from the fit."""
         named = np.array([str(user) for user in pairs.users.tolist()])
         ours = {str(user): user for user in self.users}
         answers = predictions(self.model, pairs)
@@ -200,7 +200,7 @@ class NewUsers:
 
 
 def _best(users: _Asked, found: Sequence[Any]) -> Table:
-    """Recommendations to each user, one below the other."""
+    """A table of the recommendations to each user, one below the other."""
     counts = [len(items) for items, _, _ in found]
     items, mean, std = (np.concatenate(parts) for parts in zip(*found, strict=True))
     all_known = _Asked(items, items, np.ones(items.size, dtype=bool), [])
@@ -222,7 +222,7 @@ def _table(users: _Asked, items: _Asked, mean: Numbers, std: Numbers) -> Table:
 
 
 def _of_one_kind(ids: Identifiers) -> Identifiers:
-    """Ids for a column: where some are numbers and some are not, all are text."""
+    """Ids for a column, all as text if some of them are not numbers."""
     if ids.dtype != object:
         return ids
     if all(isinstance(value, int) for value in ids.tolist()):
@@ -231,7 +231,7 @@ def _of_one_kind(ids: Identifiers) -> Identifiers:
 
 
 def columns_of(table: Table) -> dict[str, list[Any]]:
-    """The columns of a table of answers, by name, in their order."""
+    """The columns of a table of answers by name, in order."""
     numbers = dict(zip(table.names or [], table.values.T.tolist(), strict=True))
     others = {name: column.tolist() for name, column in table.others.items()}
     return {name: (numbers | others)[name] for name in ORDER}

@@ -1,4 +1,4 @@
-"""Features of users and items on the command line: files, matched with the ids of the ratings."""
+"""Files with features of users and items, matched with the ids of the ratings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROLES = ("user", "item")
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """What is known of users and items, by role, and where it is from; notes on what was read, and
-    on who is missing where.
+    """Features of users and items by role, the paths of their files, and notes on what was read and
+    on ids without features or ratings.
     """
 
     features: dict[str, FeatureColumns]
@@ -36,7 +36,7 @@ class Described:
         return cls(found, paths, [note for one in found.values() for note in one.notes])
 
     def options(self, users: Identifiers, items: Identifiers) -> dict[str, Any]:
-        """Options of `fit_ratings`, with ids in the type that they have in the ratings."""
+        """Options of `fit_ratings`, with ids in the type of the ratings."""
         found = {}
         for role, ids in zip(ROLES, (users, items), strict=True):
             if role in self.features:
@@ -47,7 +47,7 @@ class Described:
 
 
 def _matched(given: FeatureColumns, ids: Identifiers, role: str, path: Path) -> FeatureColumns:
-    """Features with ids as whole numbers where those of the ratings are, else as text."""
+    """Features with ids as whole numbers if those of the ratings are, else as text."""
     texts = [str(value) for value in given.ids.tolist()]
     if ids.dtype == object:
         return replace(given, ids=np.array(texts, dtype=object))
@@ -62,7 +62,7 @@ def _matched(given: FeatureColumns, ids: Identifiers, role: str, path: Path) -> 
 
 
 def _of_ids(given: FeatureColumns, ids: Identifiers, role: str, path: Path) -> list[str]:
-    """Sentences about who is in one file alone; ValueError where nobody is in both."""
+    """Sentences about ids that are in only one of the files; ValueError if none is in both."""
     rated, there = set(np.unique(ids).tolist()), set(given.ids.tolist())
     if not rated & there:
         examples = [str(value) for value in (given.ids.tolist()[0], next(iter(rated)))]

@@ -59,13 +59,13 @@ class FeatureFiles:
         return self.times or self.user_features is not None or self.item_features is not None
 
     def places(self) -> list[tuple[str, Path | None]]:
-        """The files with the options that name them."""
+        """The files, each with the option that names it."""
         return [("--user-features", self.user_features), ("--item-features", self.item_features)]
 
 
 @dataclass(frozen=True)
 class ReadingRatings:
-    """How to read ratings, if the format is not recognised."""
+    """Options for reading ratings, if the format is not recognised."""
 
     columns: Annotated[
         str | None,
@@ -85,7 +85,7 @@ class ReadingRatings:
         return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
 
     def names(self) -> list[str] | None:
-        """The columns as they were named."""
+        """The given names of the columns."""
         if self.columns is None:
             return None
         return [name.strip() for name in self.columns.split(",")]
@@ -93,7 +93,7 @@ class ReadingRatings:
 
 @dataclass(frozen=True)
 class Factorizing:
-    """What to fit to ratings; as the parameters of `MatrixFactorization`."""
+    """Options of the fit to ratings: parameters of `MatrixFactorization`."""
 
     method: Annotated[
         RatingsMethod | None,
@@ -108,7 +108,7 @@ class Factorizing:
         str,
         option(
             "--n-components",
-            # As it was called before.
+            # The former name.
             "--components",
             panel=MODEL,
             callback=whole_number_or("auto"),

@@ -1,4 +1,4 @@
-"""`bayespca predict` and `bayespca recommend`: what a saved model of ratings answers."""
+"""`bayespca predict` and `bayespca recommend`: answers of a saved model of ratings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def predict(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Predictions for the pairs of a file, with who of each is known."""
+    """Write or print predictions for the pairs of a file, with the part of each that is known."""
     _check(model_path, new, out, ("PAIRS", pairs))
     model = using.saved(model_path, "predict")
     asked = pairs_of(pairs, columns, how)
@@ -55,7 +55,7 @@ def recommend(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """The n best items of users, of all by default, or of people who were not in the fit."""
+    """Write or print the n best items for users, by default all, or for users not in the fit."""
     _check(model_path, new, out)
     if new is not None and users:
         raise ValueError(
@@ -71,7 +71,7 @@ def recommend(
 
 
 def _each(model: Any, users: Sequence[str]) -> list[Any]:
-    """Ids of each --user, which may name a file, or several."""
+    """Ids of each --user, which may be a list or a file of ids."""
     found = [users_of(model, user) for user in users]
     if any(ids.dtype == object for ids in found):
         return [np.array([str(value) for value in ids.tolist()], dtype=object) for ids in found]

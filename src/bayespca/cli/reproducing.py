@@ -1,6 +1,6 @@
-"""`bayespca reproduce`: the programs in experiments/, and the page that they fill.
+"""`bayespca reproduce`: runs the programs in experiments/, and writes the page of their results.
 
-In a checkout they lie beside the sources, in an installed package inside it.
+In a checkout, experiments/ is next to src/; in an installed package, it is inside the package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARKS = {"differs": "[red]differs[/red]", "skipped": "[dim]skipped[/dim]"}
 
 
 def experiments() -> ModuleType:
-    """The package of programs, under a name of its own."""
+    """The package of programs, imported under a name of its own."""
     if PACKAGE in sys.modules:
         return sys.modules[PACKAGE]
     root = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def experiments() -> ModuleType:
 
 
 def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None:
-    """Run what `target` means, tell each table and figure as it is done, and write the page."""
+    """Run the programs of `target`, print each result when it is ready, and write the page."""
     from importlib import import_module
 
     experiments()
@@ -64,7 +64,7 @@ def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None
 
 
 def _folders(data: Path | None) -> tuple[Path, ...]:
-    """The folder that was named, then the one that BAYESPCA_DATA names."""
+    """The folder of --data, then that of BAYESPCA_DATA."""
     if data is not None and not data.is_dir():
         raise ValueError(f"{data} is no folder: --data names the folder with the data sets.")
     known = os.environ.get("BAYESPCA_DATA")

@@ -1,4 +1,4 @@
-"""What people see: results in the terminal, and the same as JSON."""
+"""Results in the terminal, or as JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RULES = {
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 UNDER_NOISE = "the same with another noise model"
 WIDTH = 100
-# Clusters or modes that are listed.
+# Most clusters or modes that are listed.
 LISTED = 12
 
 
@@ -69,12 +69,12 @@ def console() -> Console:
 
 
 def shown(text: str) -> str:
-    """Text from a file for a terminal: what would control that is written out."""
+    """Text from a file for a terminal, with control characters escaped."""
     return CONTROLS.sub(lambda found: repr(found[0])[1:-1], named(text))
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object; what is not finite becomes null, which JSON has and infinity it has not."""
+    """Print one JSON object; NaN and infinities become null, because JSON does not have them."""
     if "notes" in value:
         value = value | {"notes": [on_the_command_line(note) for note in value["notes"]]}
     json.dump(_plain(value), sys.stdout, ensure_ascii=False, indent=2)
@@ -103,7 +103,7 @@ def print_summary(
     notes: list[str] | None = None,
     stability: RankStability | None = None,
 ) -> None:
-    """The headline, a line for each component, and what should be known about them."""
+    """Print the headline, a line for each component, and notes."""
     out = console()
     what = (
         f"{counted(summary.n_samples, 'sample')} × {counted(summary.n_features, 'feature')}, "
@@ -119,7 +119,7 @@ def print_summary(
 
 
 def print_story(story: Story, title: str, notes: list[str] | None = None) -> None:
-    """What a model of any kind has found."""
+    """Print the results of a model of any kind."""
     said = (*story.facts, *story.parts[:LISTED])
     facts = {fact.name: ", ".join(filter(None, (fact.value, fact.remark))) for fact in said}
     print_facts(title, story.size, {"found": story.headline} | facts)
@@ -127,7 +127,7 @@ def print_story(story: Story, title: str, notes: list[str] | None = None) -> Non
 
 
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
-    """A headline, and a line for each fact."""
+    """Print a headline, and a line for each fact."""
     out = console()
     out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
     out.print()
@@ -203,7 +203,7 @@ def print_notes(notes: list[str]) -> None:
 
 
 def print_footer(written: dict[str, str], facts: str = "") -> None:
-    """What was written where, and what it took."""
+    """Print the written files, and facts such as time and memory."""
     width = max(9, *(len(what) + 1 for what in written)) if written else 9
     out = console()
     out.print()
@@ -214,13 +214,13 @@ def print_footer(written: dict[str, str], facts: str = "") -> None:
 
 
 def took(seconds: float) -> str:
-    """Time and memory that a command has taken."""
+    """Time and memory of a command, in words."""
     memory = peak_memory()
     return f"{seconds:.2f} s" + ("" if memory is None else f", {memory:.0f} MB")
 
 
 def peak_memory() -> float | None:
-    """The most memory that this process has had, in MB; None where the system does not tell."""
+    """Peak memory of this process in MB; None if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -255,18 +255,18 @@ def print_ranks(ranks: RankReport, title: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """178 samples, 1 sample; with a space at which a line may end."""
+    """A number with its noun: 178 samples, 1 sample; lines may break at the space."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def filled(holes: int, cells: int) -> str:
-    """How many cells were filled."""
+    """A sentence on the number of filled cells."""
     were = "was" if holes == 1 else "were"
     return f"{counted(holes, 'hole')} ({percent(holes / cells)} of the cells) {were} filled."
 
 
 def _print_stability(out: Console, stability: RankStability) -> None:
-    """What comes back in half samples: numbers, and components."""
+    """Print how often the rank and the components reappear in half samples."""
     sentence = f"Half samples: {stability.in_words}"
     out.print(Padding(Text(sentence, overflow="fold"), (0, 2)))
     shares = enumerate(stability.directions.tolist(), start=1)

@@ -1,7 +1,7 @@
 """`-`: a file that is read from standard input, or written to standard output.
 
 Options that name files map `-` to a file in a temporary folder, which is filled before the command
-does its work and printed after it. So every format and every verb knows files alone.
+does its work and printed after it. So formats and commands handle only files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 INPUT, OUTPUT = "standard input", "standard output"
-# How files of each format begin; all others are taken for text.
+# First bytes of each format; all other files are read as text.
 BEGINNINGS = {
     b"PAR1": ".parquet",
     b"ARROW1": ".feather",
@@ -58,10 +58,10 @@ def is_written(path: Path | None) -> bool:
 
 
 def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
-    """The callback of an option that names a file to read; its format is recognised, or given."""
+    """Callback of an option that names a file to read; without `ending`, `-` is recognised."""
 
     def mapped(path: Path | None) -> Path | None:
-        # While the shell completes a line, nothing is read.
+        # Nothing is read while the shell completes a line.
         if path != Path("-") or COMPLETING in os.environ:
             return path
         if STANDARD.read is not None:
@@ -73,12 +73,12 @@ def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
 
 
 def all_to_read(paths: list[Path] | None) -> list[Path | None]:
-    """The callback of an argument that names several files to read, one of them perhaps `-`."""
+    """Callback of an argument that names several files to read, one of them perhaps `-`."""
     return [to_read()(path) for path in paths or []]
 
 
 def to_write(ending: str = ".csv") -> Callable[[Path | None], Path | None]:
-    """The callback of an option that names a file to write, in this format."""
+    """Callback of an option that names a file to write; `-` gets the format of `ending`."""
 
     def mapped(path: Path | None) -> Path | None:
         if path != Path("-"):
@@ -93,9 +93,9 @@ def to_write(ending: str = ".csv") -> Callable[[Path | None], Path | None]:
 
 @contextmanager
 def streams() -> Iterator[None]:
-    """Read standard input before the work, and print what was written to `-` after it.
+    """Read standard input before the work, and print the file for `-` after it.
 
-    Where a file goes to standard output, all else that is printed goes to standard error.
+    If a file goes to standard output, everything else is printed to standard error.
     """
     if STANDARD.read is not None:
         _keep_input(STANDARD.read)
@@ -121,7 +121,7 @@ def _keep_input(path: Path) -> None:
 
 
 def named(text: str) -> str:
-    """A text with `standard input` in the place of the file that stands for it; also for output."""
+    """A text in which `standard input` and `standard output` replace their temporary files."""
     if STANDARD.folder is None:
         return text
     folder = re.escape(STANDARD.folder.name + "/")
@@ -129,20 +129,20 @@ def named(text: str) -> str:
 
 
 def forget() -> None:
-    """Remove the files that stood for standard input and output."""
+    """Remove the temporary files for standard input and output."""
     if STANDARD.folder is not None:
         STANDARD.folder.cleanup()
     STANDARD.folder = STANDARD.read = STANDARD.written = None
 
 
 def _beginning() -> bytes:
-    """The first bytes of standard input, which stay there."""
+    """The first bytes of standard input, without consuming them."""
     reader: Any = sys.stdin.buffer
     return bytes(reader.peek(LOOKED_AT)[:LOOKED_AT])
 
 
 def _ending(head: bytes) -> str:
-    """The ending of the format that begins like this."""
+    """The ending of the format that begins with these bytes."""
     if head.startswith(ZIP):
         return ".npz" if b".npy" in head else ".xlsx"
     return next((end for begin, end in BEGINNINGS.items() if head.startswith(begin)), ".csv")

@@ -1,4 +1,4 @@
-"""What a model says of the rows and the features of a table, as tables and lists."""
+"""Scores and loadings of a model, as tables and lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayespca.estimators.summary import FittedPCA
 from bayespca.estimators.wording import feature_names
 from bayespca.io.records import Table
 
-# Features named for each component, and components that are listed in the terminal.
+# Features named for each component, and most components listed in the terminal.
 NAMED, LISTED = 3, 12
 
 
@@ -23,7 +23,7 @@ def _component_names(model: FittedPCA) -> list[str]:
 def score_table(model: FittedPCA, part: Table, *, std: bool = True, read: Any = None) -> Table:
     """Scores of the rows of a table, each followed by its standard deviation.
 
-    `read` is what the model reads of the table, where that is not the table itself.
+    `read` is the input of the model if that is not the table itself.
     """
     T, spread = model.transform(part if read is None else read, return_std=True)
     if std:
@@ -32,7 +32,7 @@ def score_table(model: FittedPCA, part: Table, *, std: bool = True, read: Any = 
 
 
 def table_of_scores(scores: Numbers, spread: Numbers, part: Table) -> Table:
-    """Scores of the rows of a table that are known, each followed by its standard deviation."""
+    """A table of given scores, each followed by its standard deviation."""
     both = np.stack([scores, spread], axis=2).reshape(len(scores), -1)
     numbers = [f"component {h + 1}" for h in range(scores.shape[1])]
     names = [text for name in numbers for text in (name, f"{name} std")]
@@ -40,7 +40,7 @@ def table_of_scores(scores: Numbers, spread: Numbers, part: Table) -> Table:
 
 
 def loadings_table(model: FittedPCA) -> Table:
-    """A row for each feature: its loading on every component, with standard deviation."""
+    """A row for each feature: its loading on each component, with standard deviation."""
     W, spread = to_numpy(model.components_).T, to_numpy(model.components_std_).T
     both = np.stack([W, spread], axis=2).reshape(len(W), -1)
     names = [text for name in _component_names(model) for text in (name, f"{name} std")]
@@ -48,14 +48,14 @@ def loadings_table(model: FittedPCA) -> Table:
 
 
 def cell_loadings(model: Any) -> Table:
-    """A row for each column of natural parameters: its loading on every component."""
+    """A row for each column of natural parameters: its loading on each component."""
     return Table(
         to_numpy(model.components_).T, _component_names(model), model.cell_names_, "feature"
     )
 
 
 def described_components(model: FittedPCA) -> list[dict[str, object]]:
-    """The first components, with the features that they are made of."""
+    """Strength of the first components, with their main features."""
     W, names = to_numpy(model.components_), feature_names(model)
     described = []
     for h in range(min(model.n_components_, LISTED)):

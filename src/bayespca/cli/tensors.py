@@ -1,4 +1,4 @@
-"""What the verbs make of a saved model of tensors."""
+"""`transform`, `denoise` and `impute` with a saved model of tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scores(model: Any, data: Path, how: How) -> Table:
 
 
 def denoise(model: Any, data: Path, how: How, out: Path, *, as_json: bool) -> None:
-    """Slices without their noise."""
+    """Write the slices of a tensor without noise."""
     check_tensor_ending(out)
     T = _read(data, how)
     with progress("denoising"):
@@ -32,7 +32,7 @@ def denoise(model: Any, data: Path, how: How, out: Path, *, as_json: bool) -> No
 
 
 def impute(model: Any, data: Path, how: How, out: Path, *, std: Path | None, as_json: bool) -> None:
-    """Slices with their holes filled, and the standard deviations of these beside them."""
+    """Write a tensor with its holes filled, and perhaps standard deviations to another file."""
     check_tensor_ending(out)
     T, written = _read(data, how), {"imputed": str(out)}
     with progress("filling"):

@@ -1,4 +1,4 @@
-"""What the verbs make of a saved model and a table, for every kind of model."""
+"""Uses of a saved model by the commands (verbs), for each kind of model."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bayespca.io.records import Table
 
 from .tables import score_table
 
-# Filled cells, and their standard deviations where the model knows them.
+# Filled cells, and their standard deviations if the model knows them.
 Filled = tuple[Numbers, Numbers | None]
 
 
 @dataclass(frozen=True)
 class Uses:
-    """What each verb makes of a kind of model; None for a verb that cannot take it.
+    """Functions by which verbs use a kind of model; None for a verb that cannot use it.
 
-    `texts` says that it reads columns of text, too, and `impute` gives a frame.
+    `texts` means that the model also reads columns of text, and that `impute` returns a frame.
     """
 
     transform: Callable[..., Table] | None = None
@@ -44,7 +44,7 @@ class Uses:
         return self.impute is _with_spread
 
     def verbs(self) -> list[str]:
-        """The verbs that take such a model."""
+        """The verbs that can use such a model."""
         known = ("transform", "denoise", "impute")
         found = [v for v in known if self.tensors or getattr(self, v)]
         found += ["check"] * self.check
@@ -55,7 +55,7 @@ class Uses:
 
 
 def saved(path: Path, verb: str) -> Any:
-    """The fitted model in a file, if the verb can use it."""
+    """Load the fitted model in a file; raise if the verb cannot use it."""
     model = load(path)
     if not is_fitted(model):
         raise ValueError(f"{path} holds a model that is not fitted: fit it first.")
@@ -80,7 +80,7 @@ def uses_of(model: AnyEstimator) -> Uses:
 
 
 def columns_of(model: AnyEstimator, table: Table) -> Table:
-    """The columns of the fit, in the order of the table; its other columns beside them."""
+    """The table with the columns of the fit as features; its other columns are set aside."""
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None or table.names is None or set(table.names) <= set(wanted):
         return table
@@ -103,7 +103,7 @@ def columns_of(model: AnyEstimator, table: Table) -> Table:
 
 
 def in_order_of(table: Table, model: AnyEstimator, values: Numbers) -> Numbers:
-    """Values with the columns of the fit, in the order of the columns of a table."""
+    """Values whose columns are those of the fit, reordered like the columns of a table."""
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None or table.names is None:
         return values
@@ -115,7 +115,7 @@ def in_order_of(table: Table, model: AnyEstimator, values: Numbers) -> Numbers:
 
 
 def _memberships(model: Any, part: Table, *, std: bool) -> Table:
-    """The most probable cluster of each row, counted from 1, and the probabilities of all."""
+    """The most probable cluster of each row, from 1, and the probabilities of all clusters."""
     probability = np.asarray(model.predict_proba(part), dtype=np.float64)
     names = ["cluster", *(f"cluster {k + 1} probability" for k in range(probability.shape[1]))]
     values = np.column_stack([probability.argmax(axis=1) + 1, probability])
@@ -123,7 +123,7 @@ def _memberships(model: Any, part: Table, *, std: bool) -> Table:
 
 
 def _local_scores(model: Any, part: Table, *, std: bool) -> Table:
-    """Clusters, and the scores of each row in its own."""
+    """Clusters, and the scores of each row within its cluster."""
     found, T = _memberships(model, part, std=std), model.transform(part)
     names = [f"component {h + 1}" for h in range(T.shape[1])]
     values = np.column_stack([found.values, T])
@@ -159,7 +159,7 @@ def _of_any(model: Any, table: Table) -> Filled:
 _LINEAR = Uses(
     score_table, lambda model, part: model.denoise(part), _with_spread, draws=True, check=True
 )
-# By the name of the class, so that nothing has to be imported that a command does not need.
+# By the name of the class, so that a command imports only what it needs.
 USES = {
     "BayesianPCA": _LINEAR,
     "VariationalPCA": _LINEAR,

@@ -1,4 +1,4 @@
-"""What options may be: words to choose from, and texts that are numbers."""
+"""Values of options: words to choose from, and texts that are numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 class PCAMethod(StrEnum):
-    """`bayespca.spectrum.METHODS`, which would take a second to import."""
+    """Copy of `bayespca.spectrum.METHODS`, whose import would take a second."""
 
     evb = "evb"
     epb = "epb"
@@ -36,7 +36,7 @@ class RatingsMethod(StrEnum):
 
 
 class Noise(StrEnum):
-    """`bayespca.lowrank.noise_models.NOISES`, or what the evidence prefers."""
+    """`bayespca.lowrank.noise_models.NOISES`, or auto for the one that the evidence prefers."""
 
     auto = "auto"
     isotropic = "isotropic"
@@ -49,7 +49,7 @@ class Noise(StrEnum):
 
 
 class ViewNoise(StrEnum):
-    """Noise of `MultiViewPCA`."""
+    """Noise models of `MultiViewPCA`."""
 
     auto = "auto"
     isotropic = "isotropic"
@@ -57,7 +57,7 @@ class ViewNoise(StrEnum):
 
 
 class Engine(StrEnum):
-    """`bayespca.engines.ENGINES`, which would take a second to import."""
+    """Copy of `bayespca.engines.ENGINES`, whose import would take a second."""
 
     auto = "auto"
     dense = "dense"
@@ -72,7 +72,7 @@ class Engine(StrEnum):
 
 
 def whole_number_or(*words: str, share: bool = False) -> Callable[[str], str]:
-    """What lets whole numbers and these words pass, and with `share` numbers between 0 and 1."""
+    """Callback that accepts whole numbers, these words, and with `share` numbers in (0, 1)."""
     *others, last = ("a whole number", *(["a share such as 0.95"] * share), *words)
 
     def checked(text: str) -> str:
@@ -91,12 +91,12 @@ def _is_share(text: str) -> bool:
 
 
 def components(text: str) -> Any:
-    """A rank, a share of the variance, or a word."""
+    """The value of --n-components: a rank, a share of the variance, or a word."""
     return float(text) if _is_share(text) else as_number(text, int)
 
 
 def positive_or(*words: str) -> Callable[[str], str]:
-    """What lets positive numbers and these words pass."""
+    """Callback that accepts positive numbers and these words."""
     *others, last = ("a positive number", *words)
 
     def checked(text: str) -> str:
@@ -128,7 +128,7 @@ def checked_clusters(text: str | None) -> str | None:
 
 
 def as_number(text: str, kind: type) -> Any:
-    """A number as such, a word as it is."""
+    """The text as a number, unless it is a word such as "auto"."""
     return text if text in ("auto", "probable", "mle", "0db") else kind(text)
 
 

@@ -1,4 +1,4 @@
-"""What `bayespca views` takes besides its tables."""
+"""Options of `bayespca views`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def checked_kinds(texts: list[str] | None) -> list[str] | None:
-    """Let auto, a likelihood, or likelihoods by table and column pass."""
+    """The texts, if they are auto, a likelihood, or likelihoods by table and column."""
     for text in texts or ():
         view, _, kind = text.rpartition("=")
         alone = "=" not in text and len(texts or ()) == 1
@@ -34,7 +34,7 @@ def checked_kinds(texts: list[str] | None) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Viewing:
-    """What to fit to several tables; as the parameters of `MultiViewPCA`."""
+    """Options of the fit to several tables: parameters of `MultiViewPCA`."""
 
     n_components: Annotated[
         str,
@@ -69,7 +69,7 @@ class Viewing:
         return MultiViewPCA(cap, noise=self.noise.value, likelihood=self.kinds())
 
     def kinds(self) -> Any:
-        """The option of `MultiViewPCA`."""
+        """The parameter `likelihood` of `MultiViewPCA`."""
         texts = self.likelihood or ["normal"]
         if texts[0] in ("auto", *LIKELIHOODS):
             return texts[0]
@@ -110,7 +110,7 @@ class ViewOutputs:
     ] = None
 
     def check(self, files: Sequence[Path]) -> None:
-        """Raise before any work is done for what contradicts itself or cannot be written."""
+        """Raise for contradictory options and for files that cannot be written."""
         if self.use is not None and self.model is not None:
             raise ValueError("--model is used as it is: leave --save out.")
         if self.use is not None and self.scores is None and self.report is None:

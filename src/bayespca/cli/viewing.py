@@ -60,7 +60,7 @@ def views(
 
 
 def _read(files: list[Path], how: How, likelihood: Any = "auto") -> dict[str, Table]:
-    """Tables by the names of their files; with columns of text where tables have likelihoods."""
+    """Tables by the names of their files, with columns of text unless all are only numbers."""
     how = replace(how, texts=not only_numbers(likelihood))
     found: dict[str, Table] = {}
     for path in files:
@@ -76,7 +76,7 @@ def _read(files: list[Path], how: How, likelihood: Any = "auto") -> dict[str, Ta
 
 
 def _of_kinds(tables: dict[str, Table], likelihood: Any) -> dict[str, Table | View]:
-    """Tables for a fit: those with likelihoods with columns of all kinds."""
+    """Tables for a fit; those with a likelihood other than normal have columns of all kinds."""
     named = likelihood if isinstance(likelihood, dict) else {}
     if unknown := [name for name in named if name not in tables]:
         raise ValueError(
@@ -91,21 +91,21 @@ def _of_kinds(tables: dict[str, Table], likelihood: Any) -> dict[str, Table | Vi
 
 
 def _with_texts(name: str, table: Table, kind: Any) -> View:
-    """A table with its columns of text, but for those that are no categories."""
+    """A table with its columns of text, except those that are not categories."""
     aside = _aside(table, kind)
     names = [one for one in names_of(table) if one not in aside]
     return _view(name, table, names, table.levels)
 
 
 def _aside(table: Table, kind: Any) -> dict[str, str]:
-    """Columns that take no part, and why."""
+    """Columns that are not analysed, with the reasons."""
     if kind == "normal":
         return table.aside
     return set_aside(table, set(), kind if isinstance(kind, dict) else {})
 
 
 def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
-    """A sentence on the columns of each table that take no part."""
+    """A sentence on the columns of each table that are not analysed."""
     for name, table in tables.items():
         aside = _aside(table, _kind(likelihood, name))
         if aside:
@@ -115,12 +115,12 @@ def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
 
 
 def _kind(likelihood: Any, name: str) -> Any:
-    """What was said of a table."""
+    """The likelihood of a table."""
     return likelihood.get(name, "normal") if isinstance(likelihood, dict) else likelihood
 
 
 def _of_fit(model: MultiViewPCA, name: str, table: Table) -> Table | View:
-    """A table with the columns that the model has in a view."""
+    """A table with the columns that the model has in the view of this name."""
     fit = model.fit_
     if not fit.columns or name not in fit.names:
         return table
@@ -171,7 +171,7 @@ def _scores(model: Any, tables: dict[str, Table | View], id_name: str) -> Table:
 
 
 def _loadings(model: Any) -> Table:
-    """A row for each feature of each view, or for each of its levels: loadings on all factors."""
+    """Loadings on all factors, with a row for each feature of each view, or each of its levels."""
     W = np.concatenate([model.components_[name] for name in model.view_names_], axis=1).T
     every = loading_names(model)
     order = np.concatenate([model.fit_.cells_of(v) for v in range(model.view_names_.size)])

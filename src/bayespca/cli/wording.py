@@ -1,35 +1,35 @@
-"""Messages from Python in the words of the command line: `n_components=3` is `--n-components 3`."""
+"""Messages from Python in terms of the command line: `n_components=3` is `--n-components 3`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-# Options whose name is another than that of the parameter with dashes.
+# Options whose names are not those of the parameters with dashes.
 OTHERWISE = {"random_state": "seed", "missing": "na"}
 # Every option of every command, by the name of its parameter; filled as commands are declared.
 OPTIONS: set[str] = set(OTHERWISE)
-# What messages of `io` ask for in words, with the option that does it.
+# Remedies in messages of `io`, with the options for them.
 ASKED = {
     "transpose the table": "--transpose",
     "name the delimiter": "--delimiter",
     "name the array to read": "--array",
 }
 VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
-# What is in the brackets of a call is Python, and stays so.
+# Arguments in the parentheses of a call are Python code, and stay unchanged.
 ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])(?<!\w\()([a-z]\w*)=({VALUE})`?")
-# A dictionary of one entry, the column that needs another likelihood, and that to leave out.
+# A dictionary with one entry; a column that needs another likelihood; a column to leave out.
 BY_COLUMN = re.compile(r"\blikelihood=\{'([^']*)': '([^']*)'\}")
 FOR_IT = re.compile(r"^column '([^']*)' (.*)the likelihood '([^']*)' for it\b")
 LEFT_OUT = re.compile(r"^column ('[^']*') (.*)leave it out\b")
-# A single word may be anything, unless it is in backticks or called an option.
+# A single word is an option only in backticks, after "option", or with an underscore.
 MENTIONED = re.compile(
     r"`([a-z]\w*)`|(?<=\boption )([a-z]\w*)\b(?!=)|(?<![\w.\"'-])([a-z]+_\w+)\b(?![=(])"
 )
 
 
 def on_the_command_line(message: str) -> str:
-    """A message with options as they are typed; what the command has not stays as it is."""
+    """A message with options as they are typed; names that are not options stay unchanged."""
     for words, option in ASKED.items():
         message = message.replace(words, f"{words} ({option})")
     message = LEFT_OUT.sub(r"column \1 \2leave it out (--drop \1)", message)
@@ -39,7 +39,7 @@ def on_the_command_line(message: str) -> str:
 
 
 def renamed(message: str, names: Mapping[str, str]) -> str:
-    """A message about parameters that have these names as options of a command."""
+    """A message with parameters replaced by these names of options."""
     if not names:
         return message
     known = "|".join(map(re.escape, names))
@@ -51,7 +51,7 @@ def renamed(message: str, names: Mapping[str, str]) -> str:
 
 
 def _for_it(found: re.Match[str]) -> str:
-    """Columns of several tables are called `table: column` in messages, `table:column` here."""
+    """The option for a column, which messages call `table: column` and options `table:column`."""
     name = found[1].replace(": ", ":")
     return f"column '{found[1]}' {found[2]}--likelihood {name}={found[3]}"
 

@@ -1,4 +1,4 @@
-"""Data of known rank under noise of eight kinds, most of which are not white."""
+"""Data of known rank under eight kinds of noise, most of them not white."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 # Standard deviation of the logarithms of the standard deviations of rows and of columns.
 UNEVEN = 0.7
-# Share of the cells that are gross errors, and their standard deviation.
+# Share of cells with gross errors, and the standard deviation of these errors.
 GROSS, GROSS_STD = 0.01, 10.0
 # Correlation of neighbouring columns under "ar".
 PHI = 0.7
@@ -25,8 +25,7 @@ PHI = 0.7
 class NoisyLowRank:
     """Data X = signal + noise, with the truth behind them.
 
-    `noise_variance` is the variance of the noise of each cell; `rank` is that of the signal, which
-    is not centred.
+    `noise_variance` is the noise variance of each cell; `rank` is that of the uncentred signal.
 
     >>> from bayespca.datasets import noisy
     >>> made = noisy("columns", 100, 20, 3, random_state=0)
@@ -54,8 +53,8 @@ def noisy(
     `kind` is ``"white"``; ``"columns"``, ``"rows"`` or ``"both"``, whose standard deviations differ
     log-normally; ``"t3"``, Student's t with three degrees of freedom; ``"gross"``, with large
     errors in 1 % of the cells; ``"ar"``, autoregressive along the features; or ``"poisson"``,
-    counts whose rates have the rank, where `strength` has no meaning. `strength` is the standard
-    deviation of the loadings; 0 gives pure noise, of rank 0.
+    counts whose rates have the given rank, for which `strength` is ignored. `strength` is the
+    standard deviation of the loadings; 0 gives pure noise, of rank 0.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import noisy
@@ -128,7 +127,7 @@ NOISES: dict[Kind, Callable[[np.random.Generator, FloatArray], Noise]] = {
 
 
 def _counts(rng: np.random.Generator, n: int, p: int, rank: int) -> NoisyLowRank:
-    """Rates that are a product of gamma factors, times a log-normal factor of each row."""
+    """Poisson counts whose rates are a product of gamma factors, times a log-normal row factor."""
     depth = np.exp(0.35 * rng.standard_normal((n, 1)))
     parts = rng.gamma(1, 1, (n, rank))
     rates = depth * parts @ rng.gamma(0.3, 1, (rank, p))

@@ -13,8 +13,8 @@ from bayespca.arrays.types import FloatArray
 class LowRank:
     """Noisy data X = mean + scores·components + noise, with the truth behind them.
 
-    `components` are orthonormal rows, `scores` have orthogonal columns in decreasing order of size:
-    the singular value decomposition of the matrix without noise.
+    `components` has orthonormal rows, and `scores` has orthogonal columns in decreasing order of
+    size: they are the singular value decomposition of the matrix without noise and mean.
 
     >>> import numpy as np
     >>> from bayespca.datasets import low_rank
@@ -99,8 +99,9 @@ def low_rank_tensor(
     snr: float = 1.0,
     random_state: int | np.random.Generator | None = None,
 ) -> LowRankTensor:
-    """Core and factors from N(0, 1), as ArtificialTF of Nakajima and Sugiyama 2014,
-    Section 5.3.
+    """A Tucker tensor plus noise, with core and factors from N(0, 1).
+
+    It is the ArtificialTF of Nakajima and Sugiyama 2014, Section 5.3.
 
     The mean square of the tensor without noise is 1, that of the noise 1/snr: 1 is 0 dB.
 
@@ -119,14 +120,17 @@ def low_rank_tensor(
 
 
 def _multiplied(core: FloatArray, factors: tuple[FloatArray, ...]) -> FloatArray:
-    """Each mode in turn: the first one leaves at the front, and the next takes its place."""
+    """The core times a factor along each mode.
+
+    Each product removes the first axis and appends the new one, so all modes are contracted at 0.
+    """
     for factor in factors:
         core = np.tensordot(core, factor, axes=(0, 1))
     return core
 
 
 def _svd_of_product(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The thin SVD of AB, of the rank of its factors, without forming the product."""
+    """The thin SVD of AB, with the rank of its factors, without forming the product."""
     Qa, Ra = np.linalg.qr(A)
     Qb, Rb = np.linalg.qr(B.T)
     U, gamma, W = np.linalg.svd(Ra @ Rb.T)

@@ -1,14 +1,14 @@
-"""What cells are like under the posterior of A and (B, μ), and the posterior that follows from it.
+"""Sites of cells under the posterior of A and (B, μ), and the posterior that follows from them.
 
-The free energy sees the mean m and the variance v of z in each cell alone. Its minimum over normal
-r(aᵢ) fulfils
+The free energy depends only on the mean m and the variance v of z in each cell. Its minimum over
+normal r(aᵢ) satisfies
 
     r(aᵢ) = N(Σᵢrᵢ, Σᵢ),  Σᵢ = (Σⱼωᵢⱼ⟨bⱼbⱼᵀ⟩ + 1/cₐ²)⁻¹,  rᵢ = Σⱼ(τᵢⱼ⟨bⱼ⟩ − ωᵢⱼ⟨bⱼμⱼ⟩),
     ω = −⟨(log p)''(z)⟩,  τ = ⟨(log p)'(z)⟩ + ω m:
 
 a cell is a measurement of z with precision ω and value τ/ω (Opper and Archambeau 2009; Knowles and
-Minka 2011). Sums over cells are products of ω with packed outer products, as those of masks are
-where noise is the same everywhere (`lowrank.rows`).
+Minka 2011). Sums over cells are products of ω with packed outer products, just as `lowrank.rows`
+multiplies masks with them where the noise is the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .sites import Measuring, Sites
 
 @dataclass(frozen=True, eq=False)
 class NaturalRegressors:
-    """What rows need to know of columns: ⟨b̃⟩ (p, H + 1), and in columns packed ⟨b̃b̃ᵀ⟩."""
+    """Moments of the columns that rows need: ⟨b̃⟩ (p, H + 1), and packed ⟨b̃b̃ᵀ⟩ (…, p)."""
 
     b: FloatArray
     second: FloatArray
 
     @cached_property
     def doubled(self) -> FloatArray:
-        """Packed ⟨b̃b̃ᵀ⟩ with entries off the diagonal twice: products with it are traces."""
+        """Packed ⟨b̃b̃ᵀ⟩ with off-diagonal entries doubled: products with it are traces."""
         i, j = triangle(self.b.shape[1])
         return self.second * np.where(i == j, 1.0, 2.0)[:, None]
 
@@ -55,7 +55,7 @@ def moments(
 
 
 def sites(rows: Normals, second: FloatArray, given: NaturalRegressors, cells: TableCells) -> Sites:
-    """What cells are like under the posterior of their rows and columns."""
+    """Sites of the cells under the posterior of their rows and columns."""
     return cells.sites(*moments(rows, second, given))
 
 
@@ -64,7 +64,7 @@ def rows_from(
 ) -> Normals:
     """The posterior of rows whose cells are measurements τ/ω with precisions ω.
 
-    `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.
+    `n_in_all` is the number of rows in all blocks; it decides whether a compiled loop pays.
     """
     H, n = prior.size, len(found.omega)
     last = triangle(H + 1)[1] == H
@@ -73,7 +73,7 @@ def rows_from(
     pull -= both[last][:H].T
     kernel, starts = kernel_for(n_in_all, n_in_all, H), np.arange(n + 1)
     if kernel is by_numpy:
-        # Which would also sum second moments, that nothing needs here.
+        # `by_numpy` would also sum second moments, which nothing needs here.
         a, cov, log_dets = given_gram(both[~last], pull, starts, 1 / prior, 1.0)
         return Normals(a, packed(cov), log_dets)
     got = kernel(both[~last], pull, starts, 1.0, 1 / prior, 1.0)
@@ -81,7 +81,7 @@ def rows_from(
 
 
 def columns_precision(found: Measuring, rows: Normals, second: FloatArray) -> FloatArray:
-    """Packed Σᵢωᵢⱼ⟨ãᵢãᵢᵀ⟩ of each column and, after it, Σᵢτᵢⱼ⟨ãᵢ⟩: (p, …)."""
+    """Packed Σᵢωᵢⱼ⟨ãᵢãᵢᵀ⟩ of each column, followed by Σᵢτᵢⱼ⟨ãᵢ⟩: (p, …)."""
     wide = np.concatenate([rows.mean, np.ones((len(rows.mean), 1))], axis=1)
     return np.concatenate([found.omega.T @ second, found.tau.T @ wide], axis=1)
 

@@ -1,4 +1,4 @@
-"""States of generalized PCA as vectors: loadings, means, logarithms of variances, parameters."""
+"""States of generalized PCA as vectors, for acceleration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .step import TableState, evaluated_all
 
 @dataclass(frozen=True, eq=False)
 class TableChart:
-    """W = B·diag(c), for scores of unit variance a priori, turned to be like another one; the
-    logarithm of its covariance summed over columns; μ, log v, and parameters of likelihoods.
+    """Vectors of W = B·diag(c), for scores of unit prior variance, rotated towards a reference; the
+    logarithm of its covariance summed over columns; μ, log v, and the parameters of likelihoods.
 
-    Rows are those of the state, in the units of the new loadings, and cells are evaluated anew: the
-    step that follows takes rows to where these loadings want them.
+    `at` keeps the rows of the state, in the units of the new loadings, and evaluates the cells
+    again; the step that follows adapts the rows.
     """
 
     data: TableCells
@@ -33,7 +33,7 @@ class TableChart:
         here, H = _parts(state), state.rank
         goal = here.at(vector).turned_to(here.W)
         T = change_of_root(here.spread, goal.spread)
-        # Both factors have the prior variance c²: the size of W is divided between them.
+        # Both factors have the prior variance c², so they share the growth of W.
         growth = (_squares(goal.W, T, state) / _squares(here.W, np.eye(H), state)) ** 0.25
         c, new = np.sqrt(state.prior), np.sqrt(state.prior) * growth
         change = np.eye(H + 1)
@@ -64,19 +64,21 @@ def _parts(state: TableState) -> Loadings:
 
 
 def _covariance(columns: Normals, H: int) -> FloatArray:
-    """That of loadings, summed over columns."""
+    """Covariance of the loadings, summed over columns: (H, H)."""
     return columns.matrices.sum(axis=0)[:H, :H]
 
 
 def _squares(W: FloatArray, T: FloatArray, state: TableState) -> FloatArray:
-    """⟨‖w‖²⟩ of each component, with the covariance of the state's changed by T."""
+    """⟨‖w‖²⟩ of each component, with the state's covariance C changed to T·C·Tᵀ."""
     c = np.sqrt(state.prior)
     cov = _covariance(state.columns, state.rank) * c * c[:, None]
     return np.asarray((W**2).sum(axis=0) + np.diag(T @ cov @ T.T))
 
 
 def _errors(state: TableState) -> FloatArray:
-    """1/√Σω of each column, for its loadings and its mean; √(2/n) for logarithms of variances."""
+    """Standard errors: about 1/√Σω for the loadings and the mean of a column, √(2/p) for logarithms
+    of variances, √(2/n) for parameters.
+    """
     p, H = len(state.columns.mean), state.rank
     errors = 1 / np.sqrt(state.found.omega.sum(axis=0) + 1 / state.spread)
     spread = np.full(H * H + 1, np.sqrt(2 / p))
@@ -85,12 +87,12 @@ def _errors(state: TableState) -> FloatArray:
 
 
 def taken(parameters: tuple[FloatArray, ...]) -> FloatArray:
-    """The parameters of all likelihoods that are there, one after the other."""
+    """The parameters of all likelihoods that are not NaN, as one vector."""
     return np.concatenate([some[~np.isnan(some)] for some in parameters])
 
 
 def put(values: FloatArray, parameters: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
-    """Parameters with these in the places where `taken` finds them."""
+    """The inverse of `taken`: parameters with these values where they are not NaN."""
     found, first = [], 0
     for some in parameters:
         there = ~np.isnan(some)

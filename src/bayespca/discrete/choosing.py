@@ -1,8 +1,8 @@
-"""Which likelihood whole numbers have: what a column by itself prefers.
+"""Choice of the likelihood of whole numbers, one column at a time.
 
-Each way to describe the histogram of a column has a log-likelihood and a number of parameters d;
-the least −2 log p + d log n wins (Schwarz 1978). Ranks have a probability for each value, counts
-are Poisson's or negative binomial, and numbers are normal with bins of width 1.
+Each description of a column's histogram has a log-likelihood and d parameters; the least
+−2 log p + d log n wins (Schwarz 1978). Ranks have a probability for each value, counts are Poisson
+or negative binomial, and numbers are normal with bins of width 1.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scipy.special import gammaln
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import LOG_2PI
 
-# More different values than these are no ranks, and larger numbers no counts: identifiers, or
-# amounts of money.
+# A column with more different values is not of ranks, and one with larger numbers not of counts:
+# they are identifiers, or amounts of money.
 MOST_RANKS = 12
 LARGEST_COUNT = 1e9
 
 
 class Histogram(NamedTuple):
-    """Different whole numbers of at least 0, and how often each occurs."""
+    """Distinct whole numbers of at least 0, and how often each occurs."""
 
     values: FloatArray
     counts: FloatArray
@@ -90,6 +90,6 @@ def _negative_binomial(found: Histogram) -> float:
 
 
 def _normal(found: Histogram) -> float:
-    # Numbers are rounded to whole ones: no distribution of them is narrower than a bin.
+    # The numbers are rounded: no distribution is narrower than a bin, of variance 1/12.
     variance = max(found.variance, 1 / 12)
     return -0.5 * found.size * (LOG_2PI + float(np.log(variance)) + 1)

@@ -1,11 +1,11 @@
-"""Columns of a table, and the columns of the matrix of cells that stand for them.
+"""Columns of a table, and the columns of the matrix of cells that represent them.
 
-A column of a table is one column of the matrix, but for categories: K of them are K − 1 columns of
-zeros and ones. Levels stand in an order, the most frequent first; the k-th column says whether a
-cell is of the k-th level, given that it is of none before (stick-breaking: Linderman, Johnson and
-Adams, "Dependent multinomial models made easy", NIPS 2015). What comes after its level is a hole.
-So the likelihood of categories is a product of Bernoulli's, with nothing counted twice and nothing
-bounded: their averages, the rank and the intervals are those of zeros and ones.
+A column of a table is one column of the matrix, except for categories: K levels become K − 1
+columns of zeros and ones. The levels are ordered, the most frequent first; the k-th column says
+whether a cell has the k-th level, given that it has none of those before (stick-breaking:
+Linderman, Johnson and Adams, "Dependent multinomial models made easy", NIPS 2015). The columns
+after a cell's own level are holes. So the likelihood of categories is exactly a product of
+Bernoulli likelihoods, without a bound: averages, rank and intervals are those of zeros and ones.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ NAMES = (*LIKELIHOODS, CATEGORICAL)
 
 @dataclass(frozen=True)
 class TableColumn:
-    """What a column of a table is.
+    """Description of a column of a table.
 
     Attributes
     ----------
     name
-        Of the column.
+        Name of the column.
     likelihood
         One of `NAMES`.
     levels
-        What its codes 0, 1, … stand for; empty for numbers and counts. Those of categories are in
-        the order in which they are told apart.
+        The values that its codes 0, 1, … stand for; empty for numbers and counts. Those of
+        categories are in the order of their sticks.
     center, scale
-        What is subtracted from numbers, and what they are divided by; 0 and 1 for all else, but
-        the mean of counts is their center.
+        Numbers have `center` subtracted and are divided by `scale`. For all else they are 0 and 1,
+        except that the center of counts is their mean.
     """
 
     name: str
@@ -57,16 +57,16 @@ class TableColumn:
 
     @property
     def width(self) -> int:
-        """How many columns of the matrix it is."""
+        """Number of columns of the matrix that represent it."""
         return len(self.levels) - 1 if self.likelihood == CATEGORICAL else 1
 
     @property
     def of_cells(self) -> str:
-        """The likelihood of these."""
+        """The likelihood of its columns of the matrix."""
         return BERNOULLI.name if self.likelihood == CATEGORICAL else self.likelihood
 
     def check(self) -> None:
-        """Raise ValueError unless it can be one."""
+        """Raise ValueError unless the parts fit together."""
         if self.likelihood not in NAMES:
             raise ValueError(f"{self.likelihood!r} is no likelihood")
         if (self.likelihood in WITH_LEVELS) != (len(self.levels) > 1):
@@ -76,8 +76,8 @@ class TableColumn:
 
 
 class Place(NamedTuple):
-    """Where a column of the table is: the number of its group, its columns in the group, and those
-    in the matrix.
+    """Position of a column of the table: the number of its group, its columns in the group, and its
+    columns in the matrix.
     """
 
     group: int
@@ -92,7 +92,7 @@ def group_names(columns: Sequence[TableColumn]) -> list[str]:
 
 
 def places(columns: Sequence[TableColumn]) -> list[Place]:
-    """Where each column of the table is in the matrix."""
+    """Position of each column of the table in the matrix."""
     found: dict[int, Place] = {}
     first = 0
     for number, name in enumerate(group_names(columns)):
@@ -107,7 +107,7 @@ def places(columns: Sequence[TableColumn]) -> list[Place]:
 
 
 def cell_units(columns: Sequence[TableColumn]) -> tuple[FloatArray, FloatArray]:
-    """What z of each column of the matrix is measured from, and in: 0 and 1 but for numbers."""
+    """Origin and unit of z in each column of the matrix: 0 and 1 except for numbers."""
     center, scale = np.zeros((2, sum(column.width for column in columns)))
     for column, place in zip(columns, places(columns), strict=True):
         is_normal = column.likelihood == "normal"
@@ -123,10 +123,11 @@ def as_cells(
     *,
     sized: bool = False,
 ) -> TableCells:
-    """The cells of a table of numbers, counts and codes of levels, NaN in holes, or of a sparse
-    matrix of counts and of zeros and ones: (n, p).
+    """The cells of a table (n, p) of numbers, counts and codes of levels, with NaN in holes, or of
+    a sparse matrix of counts or of zeros and ones.
 
-    Without parameters likelihoods have those that they start with. With `sized` rows have sizes.
+    `parameters` are those of the likelihoods, empty if not given. With `sized` the rates of counts
+    are relative to the sizes of rows.
     """
     groups = []
     sizes = log_sizes(codes, columns) if sized else None
@@ -142,7 +143,7 @@ def as_cells(
 def _filled(
     codes: Any, columns: Sequence[TableColumn], mine: list[int]
 ) -> tuple[Any, BoolArray | None]:
-    """Columns of the matrix with 0 in holes, and where there are none."""
+    """Columns of the matrix with 0 in holes, and which cells are observed; None if all are."""
     if is_sparse(codes):
         return codes if len(mine) == codes.shape[1] else codes[:, mine], None
     values = np.concatenate([coded(codes[:, j], columns[j]) for j in mine], axis=1)
@@ -151,9 +152,9 @@ def _filled(
 
 
 def log_sizes(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
-    """log of the sum of each row's counts over what rows have on average in the same columns.
+    """log of each row's sum of counts over the average sum in the same columns.
 
-    A row of zeros has half a count, and one without any cell is of usual size.
+    A row of zeros has half a count, and a row without any cell has the average size.
     """
     mine = [j for j, column in enumerate(columns) if column.likelihood in COUNTS]
     counts, centers = codes[:, mine], np.array([columns[j].center for j in mine])
@@ -166,7 +167,7 @@ def log_sizes(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
 
 
 def log_units(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
-    """Σ log(scale) of each row over the cells that are there: what densities are divided by."""
+    """Σ log(scale) of each row over its observed cells: log of what densities are divided by."""
     if is_sparse(codes):
         return np.zeros(codes.shape[0])
     scales = np.array([column.scale for column in columns])
@@ -174,7 +175,7 @@ def log_units(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
 
 
 def coded(codes: FloatArray, column: TableColumn) -> FloatArray:
-    """The columns of the matrix that stand for a column of the table: (n, width)."""
+    """The columns of the matrix that represent a column of the table: (n, width)."""
     if column.likelihood == CATEGORICAL:
         sticks = np.arange(column.width)
         bits = np.where(sticks == codes[:, None], 1.0, 0.0)
@@ -185,13 +186,13 @@ def coded(codes: FloatArray, column: TableColumn) -> FloatArray:
 
 
 def from_sticks(bits: FloatArray) -> FloatArray:
-    """Codes of categories from all their sticks, zeros and ones: (n, K − 1) to (n,)."""
+    """Codes of categories from zeros and ones of all their sticks: (n, K − 1) to (n,)."""
     any_one = bits.any(axis=1)
     return np.where(any_one, bits.argmax(axis=1), bits.shape[1]).astype(np.float64)
 
 
 def level_probabilities(sticks: FloatArray) -> FloatArray:
-    """Probabilities of levels from those of their sticks: pₖ times all 1 − pₗ before."""
+    """Probabilities of levels from those of their sticks: pₖ·Π_{l<k} (1 − pₗ)."""
     n = len(sticks)
     left = np.concatenate([np.ones((n, 1)), np.cumprod(1 - sticks, axis=1)], axis=1)
     return left * np.concatenate([sticks, np.ones((n, 1))], axis=1)

@@ -1,4 +1,4 @@
-"""Tables as sweeps take them: groups of columns with a likelihood each, in blocks of rows."""
+"""Tables in the form that sweeps use: groups of columns with one likelihood, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from .likelihoods.bernoulli import BERNOULLI
 from .likelihoods.likelihood import BoolArray, Likelihood, Null
 from .sites import Measurement, Sites
 
-# Rows that are worked on at a time: there is work for several threads, and what belongs to them
-# stays in the cache.
+# Rows in a block: there is work for several threads, and the arrays of a block stay in the cache.
 BLOCK, LEAST_BLOCK, BLOCKS = 1024, 256, 32
-# Cells of a sparse matrix that are made dense at a time, where whole columns are needed.
+# Cells of a sparse matrix made dense at a time, where whole columns are needed.
 NARROW = 1 << 17
 EVERY = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnGroup:
-    """Columns of the matrix that have one likelihood.
+    """Columns of the matrix that share one likelihood.
 
     Attributes
     ----------
     likelihood
-        What cells are like given z.
+        The distribution of cells given z.
     values
         The cells, 0 in holes; bytes where they are zeros and ones; or a sparse matrix of cells
         without holes, which becomes dense in blocks: (n, q).
     seen
-        Whether a cell is no hole: (n, q); None where all are there.
+        Whether a cell is observed: (n, q); None if all are.
     parameters
-        Those of the likelihood: (q, P).
+        Parameters of the likelihood: (q, P).
     offset
-        What is added to z in each row: (n,); None for nothing.
+        Number added to z in each row: (n,); None for nothing.
     """
 
     likelihood: Likelihood
@@ -64,31 +63,31 @@ class ColumnGroup:
         return np.asarray(dense, dtype=np.float64)
 
     def narrow(self) -> Iterator[slice]:
-        """Columns in parts that may be dense; all of them where they are dense already."""
+        """Columns in parts small enough to be made dense; in one part if they already are."""
         step = max(1, NARROW // self.values.shape[0]) if self.is_sparse else max(self.width, 1)
         for first in range(0, self.width, step):
             yield slice(first, min(first + step, self.width))
 
     def null(self) -> Null:
-        """Columns by themselves."""
+        """The estimate of each column by itself, with one z for all its cells."""
         parts = [self.part(EVERY, some) for some in self.narrow()]
         found = [part.likelihood.null(part.numbers, part.known, part.added) for part in parts]
         return Null(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
     def digests(self) -> list[object]:
-        """What tells it from others."""
+        """Everything that identifies the group."""
         values = self.values
         parts = [values.data, values.indices, values.indptr] if self.is_sparse else [values]
         return [*parts, *(part for name, part in vars(self).items() if name != "values")]
 
     @property
     def known(self) -> FloatArray:
-        """1.0 where a cell is no hole."""
+        """1.0 where a cell is observed, 0.0 in holes."""
         return np.ones(self.values.shape) if self.seen is None else self.seen.astype(np.float64)
 
     @property
     def added(self) -> FloatArray:
-        """What is added to z, as a column."""
+        """The offset of z, as a column."""
         return np.zeros((1, 1)) if self.offset is None else self.offset[:, None]
 
     def part(self, rows: Any, columns: Any = EVERY) -> ColumnGroup:
@@ -102,7 +101,7 @@ class ColumnGroup:
         )
 
     def sites(self, m: FloatArray, v: FloatArray) -> Sites:
-        """What cells are like for z ~ N(m, v): ω, τ = ∂E/∂m + ωm, and E."""
+        """Sites of the cells for z ~ N(m, v): ω, τ = ∂E/∂m + ωm, and E."""
         at = m if self.offset is None else m + self.added
         found = self.likelihood.expected(self.numbers, at, v, self.parameters)
         omega, tau = self._without_holes(found.omega), self._without_holes(found.slope)
@@ -112,18 +111,18 @@ class ColumnGroup:
     def augmented(self, z: FloatArray, rng: np.random.Generator) -> Measurement:
         """Draws of ω and τ given z."""
         if self.seen is not None:
-            # Nothing is drawn for holes.
+            # No variables are drawn for NaN.
             z = np.where(self.seen, z, np.nan)
         found = self.likelihood.augmented(self.numbers, z, self.parameters, rng)
         return Measurement(*map(self._without_holes, found))
 
     def updated(self, m: FloatArray, v: FloatArray) -> ColumnGroup:
-        """The group with parameters that are more likely."""
+        """The group with improved parameters of the likelihood."""
         args = self.numbers, m + self.added, v, self.known, self.parameters
         return replace(self, parameters=self.likelihood.updated(*args))
 
     def _without_holes(self, values: FloatArray) -> FloatArray:
-        """Put 0 in holes, in the memory of the values."""
+        """Set holes to 0, in place."""
         if self.seen is not None:
             values *= self.seen
         return values
@@ -145,7 +144,7 @@ class TableCells:
 
     @property
     def keeps_cells(self) -> bool:
-        """Whether what cells are like is kept; where zeros are most of them, sums are."""
+        """Whether the sites of all cells are kept; for sparse matrices only sums over rows are."""
         return not any(group.is_sparse for group in self.groups)
 
     @property
@@ -163,7 +162,7 @@ class TableCells:
 
     @property
     def seen(self) -> BoolArray | None:
-        """Whether cells are no holes; None where all are there."""
+        """Whether each cell is observed; None if all are."""
         if all(group.seen is None for group in self.groups):
             return None
         parts = [
@@ -173,7 +172,7 @@ class TableCells:
         return np.concatenate(parts, axis=1)
 
     def at(self, parameters: tuple[Matrix, ...]) -> TableCells:
-        """The same cells with other parameters of their likelihoods."""
+        """The same cells with other parameters of the likelihoods."""
         pairs = zip(self.groups, parameters, strict=True)
         return TableCells(tuple(replace(group, parameters=some) for group, some in pairs))
 
@@ -186,14 +185,14 @@ class TableCells:
         )
 
     def with_columns(self) -> Iterator[tuple[ColumnGroup, slice]]:
-        """The groups, and where they are in the matrix."""
+        """The groups, and their columns in the matrix."""
         first = 0
         for group in self.groups:
             yield group, slice(first, first + group.width)
             first += group.width
 
     def sites(self, m: FloatArray, v: FloatArray) -> Sites:
-        """What cells are like for z ~ N(m, v)."""
+        """Sites of the cells for z ~ N(m, v)."""
         if len(self.groups) == 1:
             return self.groups[0].sites(m, v)
         found = Sites.empty((len(m), m.shape[1]))
@@ -202,14 +201,14 @@ class TableCells:
         return found
 
     def augmented(self, z: FloatArray, rng: np.random.Generator) -> Measurement:
-        """Draws of ω and τ given z, with which cells are normal measurements of z."""
+        """Draws of ω and τ given z, which make the cells normal measurements of z."""
         parts = [group.augmented(z[:, some], rng) for group, some in self.with_columns()]
         return Measurement(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
 
     def updated(self, moments: Callable[[slice], tuple[FloatArray, FloatArray]]) -> TableCells:
-        """The cells with parameters of likelihoods that are more likely.
+        """The cells with improved parameters of the likelihoods.
 
-        `moments` are mean and variance of z in some columns of the matrix.
+        `moments` returns the mean and the variance of z in some columns of the matrix.
         """
         return self.at(
             tuple(
@@ -230,9 +229,9 @@ class TableCells:
 
 @dataclass(frozen=True, eq=False)
 class KnownTable:
-    """The cells that take part, and how many values each row and column of the matrix has.
+    """The cells of a fit, and the number of values in each row and column of the whole matrix.
 
-    Rows and columns without any value take no part: for both the prior answers.
+    `cells` leaves out rows and columns without any value, for which the prior stands.
     """
 
     cells: TableCells
@@ -240,7 +239,7 @@ class KnownTable:
 
 
 def known_table(cells: TableCells) -> KnownTable:
-    """A matrix of cells, without rows and columns that have no value."""
+    """A matrix of cells without its empty rows and columns."""
     known = seen_in(cells.seen, cells.shape)
     if known.rows.all() and known.columns.all():
         return KnownTable(cells, known)
@@ -254,7 +253,7 @@ def bits(cells: BinaryCells) -> TableCells:
 
 
 def binary_table(cells: BinaryCells) -> KnownTable:
-    """A table of zeros and ones, without rows and columns that have no value."""
+    """A table of zeros and ones without its empty rows and columns."""
     return known_table(bits(cells))
 
 

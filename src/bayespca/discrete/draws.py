@@ -1,4 +1,4 @@
-"""Draws from the posterior of natural parameters, as a record."""
+"""The record of draws from the posterior of natural parameters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class NaturalDraws:
     Attributes
     ----------
     b
-        Rows of (B, μ), for scores of unit variance a priori: (chain, draw, p, H + 1). Columns of B
+        Rows of (B, μ), for scores of unit prior variance: (chain, draw, p, H + 1). Columns of B
         may be rotated among each other: compare products, or natural parameters.
     log_likelihood
-        log p(x | z) of all cells that are there, at each draw: (chain, draw).
+        log p(x | z) of all observed cells at each draw: (chain, draw).
     seed
-        Where the draws of scores start, given these.
+        Seed of the draws of scores given these loadings.
     """
 
     b: Stacks
@@ -36,19 +36,19 @@ class NaturalDraws:
 
     @property
     def variance(self) -> FloatArray:
-        """Variance of z in a row, on average over columns, of each draw: (chain, draw)."""
+        """Variance of z over rows, averaged over columns, at each draw: (chain, draw)."""
         return np.asarray((self.b[..., :-1] ** 2).sum(axis=-1).mean(axis=-1))
 
     def quantities(self) -> dict[str, FloatArray]:
-        """What is identified and tells whether chains have mixed."""
+        """Identified quantities, which show whether the chains have mixed."""
         return {"log_likelihood": self.log_likelihood, "variance": self.variance}
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """(B, μ) of all draws, those of a chain after each other."""
+        """(B, μ) of all draws, chain by chain."""
         return iter(self.b.reshape(self.size, *self.b.shape[2:]))
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together and are finite."""
         chains, n, p, width = self.b.shape
         if self.log_likelihood.shape != (chains, n) or not chains * n * p * width:
             raise ValueError("the arrays of NaturalDraws are empty or of different sizes")

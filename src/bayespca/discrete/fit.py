@@ -1,4 +1,4 @@
-"""Generalized PCA as a model: its start, its step, the ranks it tries, what is left of it."""
+"""Generalized PCA as a model: its start, its step, the ranks it tries, and its result."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ F = TypeVar("F", bound=Fit[Any])
 
 @dataclass(frozen=True, eq=False)
 class BinaryFit(Fit[BinaryPosterior], OfComponents):
-    """A finished fit; `n_samples` counts all rows, those without values too.
+    """A finished fit; `n_samples` counts all rows, including those without values.
 
-    `dtype` is that of the data, and of what is read from the posterior. `r_hat` and `ess` are
-    ArviZ's, of draws; None without it, or without draws.
+    `dtype` is that of the data and of results. `r_hat` and `ess` are ArviZ's diagnostics of draws;
+    None without ArviZ or without draws.
     """
 
     n_samples: int = 0
@@ -60,9 +60,9 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
 
 @dataclass(frozen=True, eq=False)
 class TableFit(Fit[TablePosterior]):
-    """A finished generalized PCA: what its columns are, and whether rows have sizes.
+    """A finished generalized PCA: descriptions of its columns, and whether rows have sizes.
 
-    `n_samples` counts all rows, those without values too; `dtype` is that of what is read; `r_hat`
+    `n_samples` counts all rows, including those without values; `dtype` is that of results; `r_hat`
     and `ess` are as in `BinaryFit`.
     """
 
@@ -79,7 +79,7 @@ class TableFit(Fit[TablePosterior]):
 
     @property
     def n_features(self) -> int:
-        """Columns of the table."""
+        """Number of columns of the table."""
         return len(self.columns)
 
     def check(self) -> None:
@@ -95,7 +95,7 @@ class TableFit(Fit[TablePosterior]):
 
 @dataclass(frozen=True)
 class TableModel(TableProblem, Model[KnownTable, TableState, F]):
-    """Low-rank natural parameters of cells, with the rank found; `init` as in `BinaryPCA`."""
+    """Low-rank natural parameters of cells, with a learned rank; `init` as in `BinaryPCA`."""
 
     init: str = "closed"
 
@@ -148,7 +148,7 @@ class BinaryModel(TableModel[BinaryFit]):
 class GeneralModel(TableModel[Fit[TablePosterior]]):
     """Generalized PCA of columns that all have values.
 
-    `log_units` is Σ log of the unit of each cell of numbers, which densities are divided by.
+    `log_units` is Σ log of the units of all observed numbers, by which densities are divided.
     """
 
     log_units: float = 0.0
@@ -170,26 +170,26 @@ class GeneralModel(TableModel[Fit[TablePosterior]]):
 def general_model(
     data: KnownTable, *, n_components: int | None, init: str = "closed", log_units: float = 0.0
 ) -> GeneralModel:
-    """The model of a table of any likelihoods."""
+    """The model of a table with columns of any likelihood."""
     return GeneralModel(*_sized(data, n_components), init, log_units)
 
 
 def binary_model(
     data: KnownTable, *, n_components: int | None, init: str = "closed"
 ) -> BinaryModel:
-    """The model of a table, with as many components as its size allows."""
+    """The model of a table of zeros and ones."""
     return BinaryModel(*_sized(data, n_components), init)
 
 
 def _sized(data: KnownTable, n_components: int | None) -> tuple[Factors, int]:
-    """Priors of the factors, and the number of components at most."""
+    """Priors of the factors, and the largest number of components that the size allows."""
     n, p = data.cells.shape
     most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
     return Factors((p, n), VB, FactorPrior("learned"), GONE_OF_BITS), most
 
 
 def _for_all_columns(state: TableState, live: BoolArray) -> Normals:
-    """Nothing is known of a column without values but its prior."""
+    """Posterior of all columns: that of a column without values is its prior."""
     prior = np.append(state.prior, state.spread)
     mean = np.zeros((live.size, prior.size))
     cov = np.repeat(packed(np.diag(prior))[None, :], live.size, axis=0)

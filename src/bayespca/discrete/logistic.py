@@ -9,7 +9,7 @@ so that with z ~ N(m, v), u_k = s_k m / t_k and t_k = √(1 + s_k² v)
     ⟨σ(z)⟩ = Σ p_k Φ(u_k),   ⟨σ'(z)⟩ = Σ p_k s_k φ(u_k)/t_k,
     ⟨log(1 + eᶻ)⟩ = Σ p_k (m Φ(u_k) + t_k φ(u_k)/s_k),
 
-and the derivatives of the last by m and v are the first and half the second, exactly.
+and the derivatives of the last with respect to m and v are exactly the first and half the second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SLOPES = (
     *(1.365340806296348, 1.059523971016916, 0.830791313765644, 0.650732166639391),
     *(0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306),
 )
-# Cells at a time: what is made of them stays in a core's cache.
+# Cells computed at a time: their arrays stay in a core's cache.
 CHUNK = 1 << 12
 ROOT_2PI = float(np.sqrt(2 * np.pi))
 
@@ -43,7 +43,7 @@ class Averages(NamedTuple):
 
 
 def averages(mean: FloatArray, variance: FloatArray) -> Averages:
-    """Over z ~ N(mean, variance), each of the shape of `mean`."""
+    """Averages over z ~ N(mean, variance), each with the shape of `mean`."""
     m, v = mean.ravel(), variance.ravel()
     found = np.empty((3, m.size))
     for first in range(0, m.size, CHUNK):

@@ -22,7 +22,7 @@ class Normals:
 
     @property
     def matrices(self) -> FloatArray:
-        """Covariances that are not packed: (n, H, H)."""
+        """Unpacked covariances: (n, H, H)."""
         return np.asarray(unpacked(self.cov, self.mean.shape[1]))
 
     @property
@@ -53,7 +53,7 @@ class Normals:
         return triangle(self.mean.shape[1])
 
     def energies(self, prior: FloatArray) -> FloatArray:
-        """KL to N(0, diag(prior)) of each row."""
+        """KL divergence of each row from N(0, diag(prior))."""
         of_prior = np.log(prior).sum() - prior.size
         return np.asarray(0.5 * (self.squares @ (1 / prior) + of_prior - self.log_dets))
 
@@ -61,7 +61,7 @@ class Normals:
         return Normals(self.mean[which], self.cov[which], self.log_dets[which])
 
     def but(self, which: Numbers, others: Normals) -> Normals:
-        """The normals with others in some places."""
+        """The normals with some rows replaced by others."""
         mean, cov, log_dets = self.mean.copy(), self.cov.copy(), self.log_dets.copy()
         mean[which], cov[which], log_dets[which] = others.mean, others.cov, others.log_dets
         return Normals(mean, cov, log_dets)
@@ -78,14 +78,17 @@ class Normals:
         return Normals(self.mean[:, entries], packed(matrices), np.linalg.slogdet(matrices)[1])
 
     def among(self, entries: NDArray[np.intp], width: int) -> Normals:
-        """Wider distributions with these entries, all others 0 for certain; log|Σ| is of these."""
+        """Distributions of `width` entries: these at `entries`, the others exactly 0.
+
+        log|Σ| stays that of `entries`.
+        """
         n = len(self.mean)
         mean, cov = np.zeros((n, width)), np.zeros((n, width, width))
         mean[:, entries], cov[:, entries[:, None], entries] = self.mean, self.matrices
         return Normals(mean, packed(cov), self.log_dets)
 
     def beside_zero(self, entry: int) -> Normals:
-        """The distributions of the other entries, given that one is 0."""
+        """The distributions of the other entries given that one is 0."""
         rest = np.delete(np.arange(self.mean.shape[1]), entry)
         matrices = self.matrices
         variance, beside = matrices[:, entry, entry], matrices[:, rest, entry]
@@ -95,27 +98,27 @@ class Normals:
         return Normals(mean, packed(cov), self.log_dets - np.log(variance))
 
     def with_another(self, entry: int, mean: FloatArray, variance: FloatArray) -> Normals:
-        """The normals with one more entry before another one, independent of the others."""
+        """The normals with one more entry at position `entry`, independent of the others."""
         cov = np.insert(np.insert(self.matrices, entry, 0.0, axis=1), entry, 0.0, axis=2)
         cov[:, entry, entry] = variance
         wide = np.insert(self.mean, entry, mean, axis=1)
         return Normals(wide, packed(cov), self.log_dets + np.log(variance))
 
     def halfway(self, other: Normals) -> Normals:
-        """The normals with natural parameters halfway to others."""
+        """The normals whose natural parameters are halfway between these and others."""
         one, two = (np.asarray(np.linalg.inv(each.matrices)) for each in (self, other))
         pull = 0.5 * (_times(one, self.mean) + _times(two, other.mean))
         return from_precisions(0.5 * (one + two), pull)
 
 
 def from_precisions(precisions: FloatArray, pull: FloatArray) -> Normals:
-    """N(Σ·pull, Σ) of each row, Σ⁻¹ in `precisions`."""
+    """N(Σ·pull, Σ) of each row, with Σ⁻¹ in `precisions`."""
     cov, log_dets = inverses(precisions)
     return Normals(_times(cov, pull), packed(cov), log_dets)
 
 
 def _turned(matrices: FloatArray, change: FloatArray) -> FloatArray:
-    """change·Mᵀ of each matrix M, by one product."""
+    """change·Mᵀ of each matrix M, in one product."""
     n, rows, width = matrices.shape
     product = matrices.reshape(n * rows, width) @ change.T
     return np.swapaxes(product.reshape(n, rows, len(change)), 1, 2)

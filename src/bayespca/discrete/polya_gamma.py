@@ -1,12 +1,12 @@
-"""Draws of Pólya–Gamma variables PG(1, c), with which logistic cells are normal measurements.
+"""Draws of Pólya–Gamma variables PG(1, c), which make logistic cells normal measurements.
 
     1/(1 + eᶻ) = ½ e^(−z/2) ⟨exp(−ωz²/2)⟩,  ω ~ PG(1, 0)
 
 (Polson, Scott and Windle, "Bayesian inference for logistic models using Pólya–Gamma latent
 variables", JASA 108, 2013, Theorem 1), and given z the posterior of ω is PG(1, z). Draws are exact:
-4ω is a Jacobi variable, drawn by rejection from an exponential right of 0.64 and an inverse
-Gaussian left of it, with an alternating series that decides after a term or two (Devroye, "On exact
-simulation algorithms for some distributions related to Jacobi theta functions", 2009).
+4ω is a Jacobi variable, drawn by rejection from an exponential to the right of 0.64 and an inverse
+Gaussian to the left, with an alternating series that decides after a term or two (Devroye, "On
+exact simulation algorithms for some distributions related to Jacobi theta functions", 2009).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _one(z, rng):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _accepted(x, rng):  # type: ignore[no-untyped-def]
-    """Whether a uniform share of the first term is below the alternating series."""
+    """Whether a uniform share of the first term lies below the alternating series."""
     total = _term(0, x)
     level = rng.random() * total
     n = 0
@@ -68,7 +68,7 @@ def _accepted(x, rng):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _term(n, x):  # type: ignore[no-untyped-def]
-    """A term of the series of the density at x, by the form that falls fast there."""
+    """Term n of the series of the density at x, in the form that falls fast there."""
     h = n + 0.5
     if x > MEET:
         return math.pi * h * math.exp(-0.5 * h * h * math.pi**2 * x)
@@ -79,7 +79,7 @@ def _term(n, x):  # type: ignore[no-untyped-def]
 def _share_of_right(z, rate):  # type: ignore[no-untyped-def]
     """Mass of the exponential proposal over that of both.
 
-    Both masses are taken times e^(rate·MEET), as the inverse Gaussian's second part overflows else.
+    Both masses are multiplied by e^(rate·MEET): the inverse Gaussian's second part would overflow.
     """
     root = math.sqrt(1 / MEET)
     start = rate * MEET

@@ -1,4 +1,4 @@
-"""What is read from a fitted PCA of natural parameters: scores, cells, densities."""
+"""Results of a fitted PCA of natural parameters: scores, cells, densities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .normals import Normals
 from .sites import Sites
 from .step import improved_rows
 
-# Steps for new rows at most, and the largest fall of the free energy of a row that ends them.
+# Most steps for new rows, and the relative fall of a row's free energy below which they end.
 MOST_STEPS, SETTLED = 200, 1e-7
 
 
@@ -42,8 +42,7 @@ class NaturalPosterior:
     latent_variance
         Mean ⟨a²⟩ over the training rows: (k,).
     draws
-        Draws from the posterior, which all that is said of rows is then averaged over; None without
-        any.
+        Draws from the posterior, over which results for rows are averaged; None if there are none.
     """
 
     b: Matrix
@@ -59,7 +58,7 @@ class NaturalPosterior:
         return Normals(self.b, packed(self.b_cov), np.zeros(len(self.b)))
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together, and scores can be solved for."""
+        """Raise ValueError unless the parts fit together and scores can be solved for."""
         k, p = self.components.shape
         agree = self.b.shape == (p, k + 1) and self.b_cov.shape == (p, k + 1, k + 1)
         agree &= self.prior.shape == self.latent_variance.shape == (k,)
@@ -87,7 +86,7 @@ class TablePosterior(NaturalPosterior):
     ----------
     b_spread
         Covariance (p, k + 1, k + 1) of the rows of (B, μ) with the scores integrated out, for
-        intervals: `b_cov`, which is independent of the scores, is too narrow.
+        intervals: `b_cov`, which takes the scores as independent, is too narrow.
     parameters
         Parameters of the likelihood of each group of columns.
     """
@@ -104,7 +103,7 @@ class TablePosterior(NaturalPosterior):
 
 
 def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> dict[str, Any]:
-    """The parts of the record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W."""
+    """The parts of a `NaturalPosterior`: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W."""
     H = prior.size
     U, S, Qt = np.linalg.svd(columns.mean[:, :H], full_matrices=False)
     signs = np.where(U[np.abs(U).argmax(axis=0), np.arange(H)] < 0, -1.0, 1.0)
@@ -119,7 +118,7 @@ def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> dict[str
 
 
 def score_variance(posterior: NaturalPosterior) -> FloatArray:
-    """Variance of each score over the training rows, what is not known of them included."""
+    """Variance of each score over the training rows, including its uncertainty."""
     return np.asarray((posterior.basis**2) @ posterior.latent_variance)
 
 
@@ -127,7 +126,7 @@ def score_variance(posterior: NaturalPosterior) -> FloatArray:
 
 
 def scores(posterior: NaturalPosterior, data: TableCells) -> tuple[FloatArray, FloatArray]:
-    """Posterior means of the scores of rows, and their standard deviations."""
+    """Posterior means of the scores of rows and their standard deviations: (n, k) each."""
     if posterior.draws is not None:
         components, center = posterior.components, posterior.b[:, -1]
         mean, variance = drawing.score_moments(posterior.draws, data, components, center)
@@ -146,8 +145,8 @@ def spread_of_columns(
 ) -> FloatArray:
     """Covariances of the rows of (B, μ) with the scores integrated out: (p, k + 1, k + 1).
 
-    As for scores (`_spread`), a cell measures ⟨ã⟩ᵀb̃ with the variance 1/ω + bᵀcov(a)b. `blocks`
-    are rows and ω of their cells.
+    As for scores (`_spread`), a cell measures ⟨ã⟩ᵀb̃ with variance 1/ω + bᵀcov(a)b. `blocks` are
+    rows and the ω of their cells.
     """
     H = columns.mean.shape[1] - 1
     k, l = triangle(H)
@@ -163,8 +162,8 @@ def spread_of_columns(
 def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:
     """Covariances of the scores of rows with the loadings integrated out: (n, k, k).
 
-    A cell measures ⟨bⱼ⟩ᵀa with the variance 1/ω + ãᵀcov(b̃ⱼ)ã. r(a), which is independent of the
-    loadings, takes what is not known of them for precision, and is too narrow.
+    A cell measures ⟨bⱼ⟩ᵀa with variance 1/ω + ãᵀcov(b̃ⱼ)ã. r(a), which takes the loadings as
+    independent, counts their uncertainty as precision and is too narrow.
     """
     rows, omega, H = found.rows, found.sites.omega, posterior.prior.size
     k, l = triangle(H + 1)
@@ -178,7 +177,7 @@ def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:
 
 
 def probabilities(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
-    """⟨σ(z)⟩ of each cell, from the cells of its row that are there."""
+    """⟨σ(z)⟩ of each cell, given the observed cells of its row."""
     if posterior.draws is not None:
         return averages(*drawing.natural_moments(posterior.draws, data)).probability
     given = regressors(posterior.columns)
@@ -190,7 +189,7 @@ def probabilities(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
 
 
 def log_density(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
-    """The bound on log p(x) of each row, of the cells that are there."""
+    """A lower bound on log p(x) of the observed cells of each row: (n,)."""
     parts = [
         found.sites.log_likelihood.sum(axis=1) - found.rows.energies(posterior.prior)
         for found in _by_block(posterior, data)
@@ -210,14 +209,14 @@ def at_scores(posterior: NaturalPosterior, T: FloatArray) -> FloatArray:
 
 
 class Natural(NamedTuple):
-    """Mean and variance of z in each cell, as the data tell them: (n, q) each."""
+    """Posterior mean and variance of z in each cell: (n, q) each."""
 
     mean: FloatArray
     variance: FloatArray
 
 
 def natural(posterior: TablePosterior, data: TableCells) -> Natural:
-    """z of all cells of rows, from the cells that are there."""
+    """Mean and variance of z in all cells of rows, given their observed cells."""
     if posterior.draws is not None:
         return Natural(*drawing.natural_moments(posterior.draws, data))
     parts = [
@@ -242,7 +241,7 @@ def _natural(posterior: TablePosterior, a: FloatArray, cov: FloatArray) -> Natur
 def drawn_natural(
     posterior: TablePosterior, data: TableCells, rng: np.random.Generator
 ) -> FloatArray:
-    """A draw of z of all cells: one of the loadings, and one of the scores of each row."""
+    """A draw of z in all cells: a draw of the loadings, and of the scores of each row."""
     if posterior.draws is not None:
         return drawing.drawn_natural(posterior.draws, data, rng)
     b = _drawn(posterior.b, posterior.b_spread, rng)
@@ -254,7 +253,7 @@ def drawn_natural(
 
 
 def _drawn(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:
-    # Entries that are known for certain, as those of a factor that is not in a view, stay.
+    # Entries of variance 0, such as loadings of a factor that a view lacks, have no Cholesky root.
     certain = np.einsum("nhh->nh", cov) == 0
     roots = (
         np.linalg.cholesky(cov + certain[:, :, None] * np.eye(cov.shape[1])) if cov.size else cov
@@ -274,13 +273,13 @@ def _by_block(posterior: NaturalPosterior, data: TableCells) -> Iterator[_Settle
 
 
 def _settled(posterior: NaturalPosterior, cells: TableCells, n_in_all: int) -> _SettledRows:
-    """The posterior of rows given that of columns, from the prior by steps that lead down."""
+    """The posterior of rows given that of columns, by descent from the prior."""
     given, prior, n = regressors(posterior.columns), posterior.prior, cells.shape[0]
     cov = np.repeat(packed(np.diag(prior))[None, :], n, axis=0)
     rows = Normals(np.zeros((n, prior.size)), cov, np.full(n, np.log(prior).sum()))
     found = sites(rows, rows.second_with_one, given, cells)
     energies = rows.energies(prior) - found.log_likelihood.sum(axis=1)
-    # Rows do not see each other: each ends by itself, whatever rows are beside it.
+    # Each row stops on its own, so that its result does not depend on the rows beside it.
     going = np.arange(n)
     for _ in range(MOST_STEPS):
         some, _, like = improved_rows(

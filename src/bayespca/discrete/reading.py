@@ -1,6 +1,6 @@
 """Columns of a table from the natural parameters of their cells: means, probabilities, quantiles.
 
-A column of the table is described by a `ColumnView`: what it is, z of its cells, and the parameters
+A `ColumnView` describes a column of the table: its description, z of its cells, and the parameters
 of their likelihood.
 """
 
@@ -40,15 +40,15 @@ class ColumnView(NamedTuple):
 def views(
     columns: Sequence[TableColumn], cells: TableCells, m: FloatArray, v: FloatArray
 ) -> Iterator[ColumnView]:
-    """Each column of the table; what rows add to z is added to m."""
+    """A view of each column of the table, with the offsets of rows added to m."""
     for column, (group, inside, matrix) in zip(columns, places(columns), strict=True):
         of = cells.groups[group]
         yield ColumnView(column, m[:, matrix] + of.added, v[:, matrix], of.parameters[inside])
 
 
 def expected(view: ColumnView) -> FloatArray:
-    """What is expected in each cell: means of numbers, rates of counts, the probability of the
-    second of two levels, or that of every level: (n, outputs).
+    """Expected values of the cells: means of numbers, rates of counts, the probability of the
+    second of two levels, or the probabilities of all levels: (n, outputs).
     """
     column = view.column
     if column.likelihood in (CATEGORICAL, "ordinal"):
@@ -66,7 +66,7 @@ def expected_names(column: TableColumn) -> list[str]:
 
 
 def cell_names(columns: Sequence[TableColumn]) -> list[str]:
-    """Names of the columns of the matrix: those of the table, with a level for categories."""
+    """Names of the columns of the matrix: those of the table, with the level for categories."""
     pairs = [
         (place.matrix.start + k, f"{column.name}={column.levels[k]}")
         if column.likelihood == CATEGORICAL
@@ -78,7 +78,7 @@ def cell_names(columns: Sequence[TableColumn]) -> list[str]:
 
 
 def probabilities(view: ColumnView) -> FloatArray:
-    """Probabilities of the levels of a column that has some: (n, K)."""
+    """Probabilities of the levels of a column with levels: (n, K)."""
     if view.column.likelihood == "ordinal":
         every = rank_probabilities(view.m, view.v, view.parameters)[:, 0]
         return every[:, : len(view.column.levels)]
@@ -89,10 +89,11 @@ def probabilities(view: ColumnView) -> FloatArray:
 
 
 def deviations(view: ColumnView, *, noise: bool) -> FloatArray:
-    """Standard deviations of what is in each cell, in the columns of `expected`.
+    """Standard deviations of the cells, in the columns of `expected`, where levels are zeros and
+    ones.
 
-    Levels are zeros and ones there. Without `noise`, those of the mean that z stands for: of the
-    probability of a level, or of the rate of a count.
+    Without `noise`, they are those of the mean given z: of the probability of a level, or of the
+    rate of a count.
     """
     if view.column.levels:
         p = expected(view)
@@ -103,7 +104,7 @@ def deviations(view: ColumnView, *, noise: bool) -> FloatArray:
 
 
 def deviations_of_codes(view: ColumnView, *, noise: bool) -> FloatArray:
-    """Those of numbers, counts and codes, one for each cell; NaN for categories: (n,)."""
+    """Standard deviations of numbers, counts and codes; NaN for categories: (n,)."""
     if view.column.likelihood == CATEGORICAL:
         return np.full(len(view.m), np.nan)
     return _deviations_of_values(view, noise=noise)[:, 0]
@@ -135,7 +136,7 @@ def _averaged(
 
 
 def _deviations_of_probabilities(view: ColumnView) -> FloatArray:
-    """Those of the columns of `expected`; sticks of categories do not depend on each other."""
+    """Standard deviations of the columns of `expected`, with independent sticks of categories."""
     if view.column.likelihood == CATEGORICAL:
         first = _averaged(view, _mean_at)
         second = _averaged(view, lambda z, one: _mean_at(z, one) ** 2)
@@ -154,8 +155,8 @@ def _expected_at(z: FloatArray, view: ColumnView) -> FloatArray:
 
 
 class CellGuess(NamedTuple):
-    """Codes, numbers or counts for cells: the best one, bounds of an interval, which are NaN where
-    levels have no order, and the probability of the best, which is NaN for numbers and counts.
+    """Codes, numbers or counts for cells: the best value; bounds of an interval, NaN for levels
+    without an order; and the probability of the best value, NaN for numbers and counts.
     """
 
     value: FloatArray
@@ -165,7 +166,7 @@ class CellGuess(NamedTuple):
 
 
 def guessed(view: ColumnView, interval: float) -> CellGuess:
-    """The mean of numbers, the median of counts, the most probable level."""
+    """Guesses for cells: the mean of numbers, the median of counts, the most probable level."""
     column, tail = view.column, 0.5 * (1 - interval)
     none = np.full(len(view.m), np.nan)
     if not column.levels:
@@ -197,5 +198,5 @@ def _in_units(values: FloatArray, column: TableColumn) -> FloatArray:
 
 
 def _center(column: TableColumn) -> float:
-    """What numbers were measured from; the center of counts is not subtracted."""
+    """The origin of numbers; the center of counts is not subtracted from them."""
     return column.center if column.likelihood == "normal" else 0.0

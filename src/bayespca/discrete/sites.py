@@ -11,7 +11,7 @@ from bayespca.arrays.types import FloatArray
 
 
 class Measuring(Protocol):
-    """What cells say of their z: precisions ω, and ω times the value that was measured."""
+    """Cells as measurements of z: precisions ω, and τ, which is ω times the measured value."""
 
     @property
     def omega(self) -> FloatArray: ...
@@ -21,7 +21,7 @@ class Measuring(Protocol):
 
 
 class Measurement(NamedTuple):
-    """ω and τ of some cells, drawn with the variables that make them normal; 0 in holes."""
+    """Draws of ω and τ of some cells, from the augmentation that makes them normal; 0 in holes."""
 
     omega: FloatArray
     tau: FloatArray
@@ -37,16 +37,16 @@ class Sites:
 
     @classmethod
     def empty(cls, shape: tuple[int, int]) -> Sites:
-        """Room for those of so many cells."""
+        """Uninitialised sites of a matrix of this shape."""
         return cls(*(np.empty(shape) for _ in range(3)))
 
     @property
     def summed(self) -> Sites:
-        """Sums over rows, as a single row: what is kept of cells that are too many to keep."""
+        """Sums over rows, as a single row: all that is kept of a sparse matrix."""
         return Sites(*(values.sum(axis=0, keepdims=True) for values in vars(self).values()))
 
     def plus(self, other: Sites) -> Sites:
-        """Sums of both."""
+        """The sum of both."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Sites(*(one + two for one, two in pairs))
 
@@ -58,10 +58,10 @@ class Sites:
 
     @property
     def turned(self) -> Sites:
-        """Columns as rows, in the same memory."""
+        """The transpose, in the same memory."""
         return Sites(*(values.T for values in vars(self).values()))
 
     def put(self, which: Any, others: Sites) -> None:
-        """Put others in some places."""
+        """Overwrite some of the sites, in place."""
         for values, other in zip(vars(self).values(), vars(others).values(), strict=True):
             values[which] = other

@@ -1,4 +1,4 @@
-"""Where the iteration starts: the closed form of cells that are measured about their columns."""
+"""Starting points: the closed form of cells as measurements around their columns' means."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from .normals import Normals
 from .sites import Sites
 from .step import TableProblem, TableState, evaluated_all, sites_of_block
 
-# Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
-# those that it is sure of and some more.
+# Components added to those that the closed form keeps. It keeps at most TIMES as many as it is sure
+# of, and SOME.
 SPARE = 3
 TIMES, SOME = 3, 10
-# The least prior variance that a component starts with.
+# The least prior variance of a component at the start.
 LEAST = 1e-3
-# The largest standard deviation of z in a column to start with.
+# The largest standard deviation of z in a column at the start.
 LONGEST = 2.0
 
 
 def start(data: TableCells, problem: TableProblem) -> TableState:
-    """Components of slopes ∂log p/∂z over √ω at the columns' own means, whose noise has variance 1
-    where z is near its mean: (x − x̄)/√(x̄(1 − x̄)) for zeros and ones.
+    """Start from the components of the slopes ∂log p/∂z over √ω at the columns' means.
+
+    Their noise has variance 1 where z is near its mean. For zeros and ones they are
+    (x − x̄)/√(x̄(1 − x̄)).
     """
     null = _nulls(data)
     found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
@@ -54,7 +56,7 @@ def start(data: TableCells, problem: TableProblem) -> TableState:
 
 
 def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generator) -> TableState:
-    """All components that there may be, from normal draws."""
+    """Start from the largest number of components, with normal draws of loadings."""
     b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
     null = _nulls(data)
     found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
@@ -62,7 +64,7 @@ def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generat
 
 
 def with_one_more(state: TableState, data: TableCells) -> TableState:
-    """One more component: the strongest of where cells pull their z."""
+    """Add a component: the strongest in the slopes of the log-likelihood by z."""
     H, n = state.rank, data.shape[0]
     given = state.columns.mean
     slope = np.sqrt(mean_omega(state.found, data))
@@ -88,9 +90,12 @@ def with_one_more(state: TableState, data: TableCells) -> TableState:
 
 
 def _state(data: TableCells, b: FloatArray, null: _Nulls, alone: Sites) -> TableState:
-    """Loadings as given, and scores as they are before rows are seen; `alone` has no scores."""
+    """The state with given loadings and with scores at their prior.
+
+    `alone` are the sites, or their sums, of columns by themselves.
+    """
     n, H = data.shape[0], b.shape[1]
-    # A and B have one size: a of variance s where b has mean square s.
+    # A and B share the size: a has variance s where b has mean square s.
     size = np.maximum(np.sqrt((b**2).mean(axis=0)), LEAST)
     squares = np.append(size, 1.0)
     omega = alone.omega.sum(axis=0)
@@ -103,9 +108,9 @@ def _state(data: TableCells, b: FloatArray, null: _Nulls, alone: Sites) -> Table
 
 
 def bounded(b: FloatArray, data: TableCells) -> FloatArray:
-    """Loadings with which no z spreads further than it can be known to, before rows are seen.
+    """Loadings shortened so that no z spreads further than `LONGEST` before rows are fitted.
 
-    Cells that are numbers say how far it does.
+    Columns of numbers are exempt: their cells show how far z spreads.
     """
     lengths = np.sqrt((b**2).sum(axis=1, keepdims=True))
     for group, some in data.with_columns():
@@ -115,7 +120,7 @@ def bounded(b: FloatArray, data: TableCells) -> FloatArray:
 
 
 def sharp(b: FloatArray, omega: FloatArray, squares: FloatArray) -> Normals:
-    """Loadings as well known as cells with Σω would make them, had scores such mean squares."""
+    """Loadings with the variances that Σω of cells and mean `squares` of scores imply."""
     variances = 1 / np.maximum(omega[:, None] * squares, LEAST)
     return Normals(b, packed(variances[:, :, None] * np.eye(b.shape[1])), np.log(variances).sum(1))
 
@@ -135,13 +140,13 @@ def _nulls(data: TableCells) -> _Nulls:
 
 
 def _alone(data: TableCells, null: _Nulls, rows: slice) -> Sites:
-    """What cells of some rows are like where each column has one z."""
+    """Sites of the cells of some rows, if each column has one z."""
     some = data.at(null.parameters).part(rows)
     return some.sites(np.broadcast_to(null.mean, some.shape), np.zeros(some.shape))
 
 
 def mean_omega(found: Sites, data: TableCells) -> FloatArray:
-    """Mean ω over the cells of each column that are there."""
+    """Mean ω over the observed cells of each column."""
     counts = data.shape[0] if data.seen is None else data.seen.sum(axis=0)
     return np.asarray(np.maximum(found.omega.sum(axis=0) / counts, TINY))
 
@@ -149,12 +154,11 @@ def mean_omega(found: Sites, data: TableCells) -> FloatArray:
 def strongest(
     pulled: Callable[[slice], FloatArray], data: TableCells, most: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Directions to start with, and how far rows spread along them, in a matrix of which `pulled`
-    gives rows.
+    """Directions to start with, and the standard deviations of rows along them.
 
-    Noise of variance 1 is right where all z are near their means; where they are not, there is
-    less, and more components are found. There are some to spare, because those that are not needed
-    go, and those that were never there have to be found one after another.
+    `pulled` returns rows of the matrix to decompose. Its noise has variance 1 if all z are near
+    their means; otherwise it has less, and more components are found. There are some to spare:
+    unneeded components are dropped later, but missing ones have to be found one by one.
     """
     blocks, (n, p) = row_blocks(data), data.shape
     Y: Any = Source(p, DOUBLE, None, True, lambda: map(pulled, blocks), n)

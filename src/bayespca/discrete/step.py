@@ -3,16 +3,16 @@
     x_ij ~ p(x | z_ij),  z_ij = Σₕ a_ih b_jh + μ_j,
     a_ih ~ N(0, cₕ²),  b_jh ~ N(0, cₕ²),  μ_j ~ N(0, v)
 
-for the cells that are there, with c and v learned, and parameters of likelihoods as well. The
-posterior is r(A)·r(B, μ), each a product of normal distributions of its rows; the mean is one more
-column of B whose partner in A is 1. Its prior is proper, because the mean of a column of zeros and
-ones without any 1 would have no bound else.
+for the observed cells, with learned c, v and parameters of likelihoods. The posterior is
+r(A)·r(B, μ), each a product of normal distributions of its rows; the mean is one more column of B
+whose partner in A is 1. Its prior is proper, because the mean of a column of zeros and ones without
+any 1 would otherwise be unbounded.
 
-In ⟨log p(x | z)⟩ z is taken as normal with the mean and the variance that it has, which is exact
-for given b, and the averages are closed forms (`likelihoods`). Rows and columns follow in turn by
-steps in the direction of the natural gradient (`cells`), shortened where they are too long. After
-each sweep the latent space is moved, turned and stretched to where the free energy is lowest, which
-leaves z as it is.
+In ⟨log p(x | z)⟩, z is taken as normal with its mean and its variance, which is exact for given b,
+and the averages have closed forms (`likelihoods`). Rows and columns are updated in turn by steps
+along the natural gradient (`cells`), shortened where they are too long. After each sweep the latent
+space is shifted, rotated and stretched to where the free energy is lowest, which leaves z
+unchanged.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from .likelihoods.likelihood import BoolArray
 from .normals import Normals, from_precisions
 from .sites import Sites
 
-# How often a step that leads up is halved before it is given up.
+# How often a step that raises the free energy is halved before it is given up.
 HALVINGS = 12
 
 
 @dataclass(frozen=True)
 class TableProblem:
-    """What is to be solved: priors of A and B, the number of components at most."""
+    """The settings of a fit: priors of A and B, and the largest number of components."""
 
     factors: Factors
     most: int
@@ -61,9 +61,9 @@ class TableState:
     """All that the next sweep needs.
 
     `rows` and `columns` are the posteriors of A (n rows) and of (B, μ) (p rows), `prior` the
-    variances cₕ², `spread` the prior variance v of μ; `found` is what cells are like under them, or
-    its sums over rows, `parameters` are those of the likelihoods, `energy` is the free energy, and
-    `batch` the number of components to try to do without.
+    variances cₕ², `spread` the prior variance v of μ; `found` has the sites of cells under them, or
+    their sums over rows, `parameters` those of the likelihoods, `energy` is the free energy, and
+    `batch` the number of components to try to remove next.
     """
 
     rows: Normals
@@ -81,7 +81,7 @@ class TableState:
 
 
 def step(state: TableState, data: TableCells, problem: TableProblem) -> tuple[TableState, Info]:
-    """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
+    """Update rows, columns, coordinates, priors and parameters; once F settles, drop components."""
     new = _with_rows_and_columns(state, data.at(state.parameters))
     new = _with_parameters(_settled(new, problem), data)
     new = with_energy(new)
@@ -124,7 +124,7 @@ def improved_rows(
     cells: TableCells,
     n_in_all: int,
 ) -> tuple[Normals, FloatArray, Sites]:
-    """Rows with a lower free energy, or as they were; packed ⟨ããᵀ⟩, and what cells are like."""
+    """Rows with a lower free energy, or unchanged; their packed ⟨ããᵀ⟩, and the sites of cells."""
     new = rows_from(before, given, prior, n_in_all)
     second = new.second_with_one
     after = sites(new, second, given, cells)
@@ -145,7 +145,7 @@ def improved_columns(
     prior: FloatArray,
     data: TableCells,
 ) -> tuple[Normals, Sites]:
-    """Columns with a lower free energy, or as they were, and what cells are like then."""
+    """Columns with a lower free energy, or unchanged, and the sites of cells."""
 
     def evaluated(some: Normals, which: BoolArray) -> Sites:
         return evaluated_all(rows, some, data.part(EVERY, which)).turned
@@ -156,7 +156,7 @@ def improved_columns(
 
 
 def evaluated_all(rows: Normals, columns: Normals, data: TableCells) -> Sites:
-    """What all cells are like, or its sums over rows."""
+    """Sites of all cells, or their sums over rows."""
     given, kept = regressors(columns), _Kept.of(data)
 
     def work(block: slice) -> Sites:
@@ -167,7 +167,7 @@ def evaluated_all(rows: Normals, columns: Normals, data: TableCells) -> Sites:
 
 
 class _Kept(NamedTuple):
-    """Room for what all cells are like; None where only sums over rows are kept."""
+    """Room for the sites of all cells; None if only sums over rows are kept."""
 
     room: Sites | None
 
@@ -176,7 +176,7 @@ class _Kept(NamedTuple):
         return cls(Sites.empty(data.shape) if data.keeps_cells else None)
 
     def taken(self, block: slice, like: Sites) -> Sites:
-        """Put the cells of a block in their place, or give their sums."""
+        """Store the sites of a block and return them; return their sums if there is no room."""
         if self.room is None:
             return like.summed
         self.room.put(block, like)
@@ -189,7 +189,7 @@ class _Kept(NamedTuple):
 def sites_of_block(
     state: TableState, rows: slice, data: TableCells, given: NaturalRegressors | None = None
 ) -> Sites:
-    """What the cells of some rows are like, anew where only sums are kept."""
+    """Sites of the cells of some rows, computed again if only sums are kept."""
     if data.keeps_cells:
         return state.found.at(rows)
     given = regressors(state.columns) if given is None else given
@@ -205,9 +205,9 @@ def _descended(
     prior: FloatArray,
     evaluated: Callable[[Normals, BoolArray], Sites],
 ) -> Normals:
-    """New rows where their free energy is lower than before, else on the way there, else the old.
+    """New rows where they lower the free energy, else rows on the way there, else the old ones.
 
-    `after` is brought up to date in its place; `evaluated` gives it for some rows.
+    `after` is updated in place; `evaluated` computes it for some rows.
     """
     goal = old.energies(prior) - before.log_likelihood.sum(axis=1)
     worse = new.energies(prior) - after.log_likelihood.sum(axis=1) > goal
@@ -234,7 +234,7 @@ def joined(parts: list[Normals]) -> Normals:
 
 
 def _with_parameters(state: TableState, data: TableCells) -> TableState:
-    """Improve the parameters of likelihoods, and update the cells accordingly."""
+    """Improve the parameters of likelihoods, and update the sites accordingly."""
     if not data.learns:
         return state
     second = state.rows.second_with_one
@@ -250,7 +250,7 @@ def _with_parameters(state: TableState, data: TableCells) -> TableState:
 def evaluated_where_learned(
     rows: Normals, columns: Normals, cells: TableCells, found: Sites
 ) -> Sites:
-    """What cells are like when parameters of likelihoods have changed: others are left alone."""
+    """Sites after the parameters of likelihoods have changed; other columns keep theirs."""
     learned = cells.learned_columns
     if learned.all():
         return evaluated_all(rows, columns, cells)
@@ -286,7 +286,7 @@ def _with_best_priors(state: TableState, problem: TableProblem) -> TableState:
 
 
 def _best_shift(state: TableState) -> FloatArray:
-    """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: what A gives to μ."""
+    """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: the shift from A to μ."""
     H, n = state.rank, len(state.rows.mean)
     second = sum_of_second(state.columns)
     pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H] / state.spread
@@ -298,7 +298,7 @@ def sum_of_second(normals: Normals) -> FloatArray:
     return np.asarray(normals.mean.T @ normals.mean + normals.matrices.sum(axis=0))
 
 
-# --- the free energy, and components that go ---------------------------------------------------
+# --- the free energy, and removal of components ------------------------------------------------
 
 
 def with_energy(state: TableState) -> TableState:
@@ -310,9 +310,9 @@ def with_energy(state: TableState) -> TableState:
 
 
 def _without_weakest(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
-    """The state without the last components if the free energy is lower, computed in full.
+    """The state without its last components if that lowers the free energy, computed in full.
 
-    Twice as many are tried each time that it was.
+    After each success, twice as many are tried next time.
     """
     for count in sorted({min(state.batch, state.rank), min(1, state.rank)}, reverse=True):
         less = evaluated(without_components(state, count), data, problem) if count else state
@@ -322,13 +322,13 @@ def _without_weakest(state: TableState, data: TableCells, problem: TableProblem)
 
 
 def evaluated(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
-    """The state with the cells, the priors and the free energy that belong to its posterior."""
+    """The state with sites, priors and free energy computed from its posterior."""
     found = evaluated_all(state.rows, state.columns, data.at(state.parameters))
     return with_energy(_with_best_priors(replace(state, found=found), problem))
 
 
 def without_components(state: TableState, count: int) -> TableState:
-    """The state without the last components; the others, and the cells, are left as they are."""
+    """The state without its last components; everything else, sites included, is left as it is."""
     keep = np.arange(state.rank - count)
     return replace(
         state,

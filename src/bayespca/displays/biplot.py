@@ -16,14 +16,14 @@ from . import canvas, readings
 from .canvas import Axes
 from .scores import Components, ScoresDisplay, checked_components
 
-# The longest arrow reaches this far towards the farthest row.
+# Length of the longest arrow over the distance of the farthest row.
 REACH = 0.85
-# Height of a line of text as a share of that of the axes.
+# Height of a line of text as a share of the height of the axes.
 LINE = 0.052
 # Points between the tip of an arrow and its name; points in an inch.
 OFFSET, POINTS = 3, 72
-# No name makes more room for itself than this share of the width; each round of widening makes
-# names longer in the units of the data, by less and less.
+# No name gets more room than this share of the width. Each round of widening makes names longer in
+# data units, by less and less.
 WIDEST, ROUNDS, PASSES = 0.65, 60, 4
 
 
@@ -33,7 +33,7 @@ class BiplotDisplay(canvas.Display):
 
     The inner product of a point and an arrow, times a common factor, is the value that the two
     components give that feature in that row (Gabriel 1971). Both axes have the same scale, so
-    angles are true.
+    angles are not distorted.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -56,7 +56,7 @@ class BiplotDisplay(canvas.Display):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     scores: ScoresDisplay
@@ -112,7 +112,7 @@ class BiplotDisplay(canvas.Display):
         names = [self.feature_names[j] for j in features]
         self._draw_arrows(ax, tips)
         drawn = self._draw_names(ax, tips, names)
-        # Wider axes have another layout, in which names may reach too far again.
+        # Widening the axes changes the layout, in which names may reach too far again.
         for _ in range(PASSES):
             if not _make_room(ax, tips, drawn):
                 break
@@ -123,7 +123,7 @@ class BiplotDisplay(canvas.Display):
         return self
 
     def _factor(self, features: np.ndarray) -> float:
-        """Arrows are directions: what they are multiplied by is free, and the same for all."""
+        """A factor for all arrows that makes them fit the scores; only their directions matter."""
         longest = np.hypot(*self.loadings[features].T).max(initial=0.0)
         farthest = np.hypot(*self.scores.scores.T).max(initial=0.0)
         return float(REACH * farthest / longest) if longest > 0 and farthest > 0 else 1.0
@@ -162,12 +162,12 @@ class BiplotDisplay(canvas.Display):
 
 
 def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
-    """Widen the axes to the left until names end to the right of the vertical axis.
+    """Widen the axes to the left until names of arrows to the left fit; return whether they grew.
 
     A name that takes a share s of the width has room if its tip is at least s·(high − low) above
-    the lower limit. Returns whether there was too little.
+    the lower limit.
     """
-    # The layout makes axes smaller where names reach beyond their right end.
+    # The layout shrinks axes if names reach beyond their right end.
     ax.figure.canvas.figure.draw_without_rendering()
     left = tips[:, 0] < 0
     shares = np.minimum([_share(ax, text) for text in names], WIDEST)[left]
@@ -189,7 +189,7 @@ def _share(ax: Axes, text: Any) -> float:
 
 
 def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
-    """Places for names near the tips of arrows, on each side at least `height` above each other."""
+    """Places for names near the tips of arrows, at least `height` apart vertically on each side."""
     places = np.array(tips, dtype=np.float64)
     for side in (tips[:, 0] >= 0, tips[:, 0] < 0):
         rows = np.flatnonzero(side)
@@ -199,10 +199,10 @@ def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
 
 
 def _separated(y: np.ndarray, gap: float) -> np.ndarray:
-    """The increasing numbers nearest to y, in squares, with at least `gap` between neighbours.
+    """The increasing numbers closest to y in least squares, at least `gap` apart.
 
-    Without gaps this is isotonic regression of y − gap·index: pool neighbours that are out of
-    order, and put each pool at its mean.
+    After subtraction of gap·index this is isotonic regression: pool neighbours that are out of
+    order, and set each pool to its mean.
     """
     pools: list[tuple[float, int]] = []
     for value in y - gap * np.arange(y.size):
@@ -224,6 +224,6 @@ def _loadings(estimator: AnyEstimator) -> np.ndarray:
 
 
 def _pale(ax: Axes) -> None:
-    """Let arrows and names stand out from the points."""
+    """Make the points pale, so that arrows and names stand out."""
     for points in ax.collections:
         points.set_alpha(0.45 if points.get_alpha() is None else points.get_alpha())

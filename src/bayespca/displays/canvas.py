@@ -1,4 +1,4 @@
-"""What all displays draw on and with: matplotlib on demand, axes, colours."""
+"""Shared by all displays: matplotlib on demand, axes, colours."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart. Blue is what the
-# model keeps, orange what it decides by, grey what it leaves out.
+# Okabe and Ito's colours, which people with any colour vision can tell apart. Blue is for what the
+# model keeps, orange for its thresholds, grey for what it leaves out.
 KEPT = "#0072B2"
 RULE = "#D55E00"
 DROPPED = "#9A9A9A"
@@ -19,7 +19,7 @@ CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7
 MARKERS = ("o", "^", "s")
 GRADIENT = "viridis"
 
-# matplotlib's axes, and one axis of them: it is imported only when something is drawn.
+# matplotlib's axes, and one axis of them. Typed as Any because matplotlib is imported on demand.
 Axes: TypeAlias = Any
 Axis: TypeAlias = Any
 
@@ -27,29 +27,29 @@ FIGURE_SIZE = (5.0, 3.5)
 
 
 class Display:
-    """A display: a frozen record whose `plot` leaves `ax_` and `figure_` behind."""
+    """A display: a frozen record whose `plot` sets `ax_` and `figure_`."""
 
     ax_: Axes
     figure_: Any
 
     def __repr__(self) -> str:
-        """Short, as notebooks show it below the figure; the record's fields are attributes."""
+        """A short text, because notebooks show it below the figure."""
         return f"<{type(self).__name__}: {self._shape()}>"
 
     def _shape(self) -> str:
-        """The sizes of the arrays that are drawn."""
+        """Shapes of the first three arrays of the record."""
         sizes = {f.name: np.shape(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
         shown = [f"{name} {'×'.join(map(str, size))}" for name, size in sizes.items() if size]
         return ", ".join(shown[:3])
 
     def _keep(self, **drawn: Any) -> None:
-        """Remember what was drawn on, beside the record's own fields, which stay as they are."""
+        """Store axes and figures on the frozen record."""
         for name, value in drawn.items():
             object.__setattr__(self, name, value)
 
 
 def matplotlib(module: str) -> Any:
-    """A module of matplotlib, imported now."""
+    """Import and return a module of matplotlib."""
     try:
         return import_module(f"matplotlib.{module}")
     except ModuleNotFoundError as error:
@@ -59,7 +59,7 @@ def matplotlib(module: str) -> Any:
 
 
 def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
-    """The axes given, or those of a new figure, without the frame's upper and right sides."""
+    """The given axes, or those of a new figure, without the frame's upper and right sides."""
     if ax is None:
         _, ax = matplotlib("pyplot").subplots(figsize=size, layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
@@ -67,7 +67,7 @@ def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
 
 
 def whole_numbers(axis: Axis, low: int, high: int) -> None:
-    """Ticks at round whole numbers from low to high."""
+    """Set ticks at round whole numbers from low to high."""
     locator = matplotlib("ticker").MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10])
     axis.set_ticks(
         [int(t) for t in locator.tick_values(low, max(high, low + 1)) if low <= t <= high]
@@ -75,7 +75,7 @@ def whole_numbers(axis: Axis, low: int, high: int) -> None:
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Ticks 1, 2, 5, 10, … for a logarithmic axis over few decades, in place of powers of ten."""
+    """Set ticks 1, 2, 5, 10, … on a logarithmic axis over few decades, not just powers of ten."""
     ticker = matplotlib("ticker")
     axis.set_minor_locator(ticker.LogLocator(subs=(2.0, 5.0)))
     for set_formatter in (axis.set_major_formatter, axis.set_minor_formatter):
@@ -83,13 +83,13 @@ def plain_numbers(axis: Axis) -> None:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """A legend in small letters, if there is anything to explain."""
+    """Draw a small legend, if there is anything to explain."""
     if ax.get_legend_handles_labels()[0]:
         ax.legend(**{"fontsize": "small", "frameon": False, **options})
 
 
 def corner_text(ax: Axes, text: str) -> None:
-    """A remark in small letters, right above the axes, where no data are."""
+    """Write a small remark above the upper right corner of the axes, where no data are."""
     if not text:
         return
     ax.annotate(

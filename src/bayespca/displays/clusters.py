@@ -14,7 +14,7 @@ from bayespca.estimators._base import AnyEstimator
 from . import canvas, readings
 from .canvas import Axes
 
-# Of the rows of the picture: the strip of probabilities above each cluster, and the gap after it.
+# Shares of the number of rows: the strip of probabilities above each cluster, and the gap after it.
 STRIP, GAP = 0.04, 0.02
 HOLE = "#FFFFFF"
 ZERO = "#EDEDED"
@@ -48,7 +48,7 @@ class ClustersDisplay(canvas.Display):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     cells: np.ndarray

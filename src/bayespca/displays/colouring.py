@@ -12,7 +12,7 @@ from bayespca.arrays.types import Input
 from . import canvas, readings
 from .canvas import Axes
 
-# More classes than this cannot be told apart; those with the fewest rows are drawn as one.
+# More classes than this cannot be told apart; the smallest ones are drawn as one.
 MOST_CLASSES = 20
 
 
@@ -30,10 +30,7 @@ class Group:
 def draw_points(
     ax: Axes, xy: np.ndarray, labels: np.ndarray | None, *, size: float, title: str = ""
 ) -> list[Any]:
-    """Draw points in the colours of their labels, with a legend or a colour bar.
-
-    Returns the colours.
-    """
+    """Draw points in the colours of their labels, with legend or colour bar; return the colours."""
     style: dict[str, Any] = {"s": size, "linewidths": 0, "zorder": 3}
     if len(xy) > 2000:
         style["alpha"] = 0.6
@@ -46,7 +43,7 @@ def draw_points(
 
 
 def checked_labels(labels: Input, n: int) -> np.ndarray | None:
-    """One label for each of n rows."""
+    """Labels as an array with one label for each of n rows."""
     if labels is None:
         return None
     values = readings.array(labels).reshape(-1)
@@ -56,7 +53,7 @@ def checked_labels(labels: Input, n: int) -> np.ndarray | None:
 
 
 def is_continuous(labels: np.ndarray) -> bool:
-    """Whether labels are numbers with more values than classes would have."""
+    """Whether labels are numbers with too many distinct values to be classes."""
     if labels.dtype.kind not in "iuf":
         return False
     values = labels[np.isfinite(labels)]
@@ -66,9 +63,9 @@ def is_continuous(labels: np.ndarray) -> bool:
 
 
 def groups(labels: np.ndarray) -> list[Group]:
-    """Classes in the order of their names, then what is left over, then rows without a label.
+    """Classes in the order of their names, then remaining classes, then rows without a label.
 
-    Seven colours, with other markers when they come round again.
+    There are seven colours; classes beyond them reuse the colours with other markers.
     """
     missing = readings.is_missing(labels)
     names, index = _distinct(labels[~missing])
@@ -95,7 +92,7 @@ def groups(labels: np.ndarray) -> list[Group]:
 
 
 def _distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Different labels in order, and which of them each label is."""
+    """Distinct labels in order, and the index of each label among them."""
     try:
         names, index = np.unique(labels, return_inverse=True)
     except TypeError:  # of mixed types, which have no order
@@ -104,7 +101,7 @@ def _distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _class_name(value: object) -> str:
-    """A class as text: 2.0 is "2"."""
+    """A class as text: 2.0 becomes "2"."""
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 

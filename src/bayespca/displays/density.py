@@ -1,4 +1,4 @@
-"""The eigenvalues that were left out, against the density that pure noise would have."""
+"""The eigenvalues that were left out, compared with the density of pure noise."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from . import canvas, readings
 from .canvas import Axes
 from .spectral import SpectralDisplay
 
-# The largest component over the edge of the noise, from which the axis is logarithmic.
+# The axis is logarithmic if the largest eigenvalue is above this multiple of the noise edge.
 WIDE = 10.0
-# Smaller variances have no square.
+# Squares of smaller variances underflow.
 SMALLEST = float(np.sqrt(np.finfo(np.float64).tiny))
 FEWEST_BINS, MOST_BINS = 4, 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SpectrumDensityDisplay(SpectralDisplay):
-    """Histogram of eigenvalues γ²/M beside the Marchenko–Pastur density of the noise found.
+    """Histogram of eigenvalues γ²/M with the Marchenko–Pastur density of the estimated noise.
 
     If the noise has one variance and contains no more signal, the histogram follows the curve.
-    Marks show components above the edge; the histogram of all other eigenvalues, of min(L, M) in
-    total, and the curve both have area 1. All singular values must be known.
+    Marks show components above the edge. The histogram of all other eigenvalues and the curve both
+    have area 1. All min(L, M) singular values must be known.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -42,9 +42,9 @@ class SpectrumDensityDisplay(SpectralDisplay):
     Parameters
     ----------
     eigenvalues
-        All min(L, M) of them, in decreasing order.
+        All min(L, M) eigenvalues, in decreasing order.
     n_components
-        How many were kept.
+        Number of components kept.
     noise_variance
         σ².
     ratio
@@ -55,7 +55,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     eigenvalues: np.ndarray
@@ -98,7 +98,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
 
     @property
     def components(self) -> np.ndarray:
-        """Eigenvalues that were kept and lie above the edge."""
+        """Kept eigenvalues above the edge."""
         kept = self.eigenvalues[: self.n_components]
         return kept[kept > self.edge]
 
@@ -135,7 +135,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
     def _draw_histogram(self, ax: Axes, log: bool) -> None:
         values = self.rest
         if log:
-            # Rounding errors in place of zeros would stretch the axis over many decades.
+            # Zeros that rounding made positive would stretch the axis over many decades.
             values = np.log10(values[values > 1e-6 * self.edge])
         if not values.size:
             return
@@ -176,7 +176,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
 
 
 def bin_edges(values: np.ndarray) -> np.ndarray:
-    """As many bins as the square root of the number of values, within limits."""
+    """Edges of equal bins, about as many as the square root of the number of values."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         high = low + (abs(low) or 1.0) * 1e-3

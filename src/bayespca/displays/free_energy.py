@@ -30,12 +30,12 @@ class FreeEnergyDisplay(canvas.Display):
     Parameters
     ----------
     trace
-        What each step led to.
+        Free energy and rank after each step.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     rank_ax_
         The second axis.
     """
@@ -67,7 +67,7 @@ class FreeEnergyDisplay(canvas.Display):
         ax.plot(
             steps, self.trace.free_energy, marker=marker, markersize=3, color=canvas.KEPT, lw=1.4
         )
-        # The second axes lie above the first: the free energy must not be hidden by the rank.
+        # The second axes lie above the first by default: the rank would hide the free energy.
         ax.set_zorder(rank_ax.get_zorder() + 1)
         ax.patch.set_visible(False)
         self._label(ax, rank_ax)

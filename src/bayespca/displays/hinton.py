@@ -13,7 +13,7 @@ from bayespca.estimators._base import AnyEstimator
 from . import canvas, readings
 from .canvas import Axes
 
-# More features than this have no room for their names.
+# With more features than this, names do not fit.
 MOST_NAMES = 40
 # Inches for one entry, and for labels.
 CELL, LETTER, MARGINS = 0.22, 0.07, (0.4, 0.8)
@@ -22,7 +22,7 @@ BACKGROUND = "#9C9C9C"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HintonDisplay(canvas.Display):
-    """Squares with areas in proportion to the entries of a matrix, white if positive, else black.
+    """Squares with areas proportional to the entries of a matrix: white positive, black negative.
 
     As in Bishop 1999, Figures 3 and 4. A component that is switched off is an empty column.
     Features count from 0, components from 1.
@@ -41,12 +41,12 @@ class HintonDisplay(canvas.Display):
     weights
         The matrix W: one row for each feature, one column for each component.
     feature_names, component_names
-        What to write beside rows and below columns; by default no names, and 1, 2, ….
+        Names of rows and of columns; by default none, and 1, 2, ….
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     weights: np.ndarray
@@ -77,7 +77,7 @@ class HintonDisplay(canvas.Display):
             ax.add_collection(_squares(W, sign, colour))
         ax.set_facecolor(BACKGROUND)
         ax.set(xlim=(0.4, H + 0.6), ylim=(L - 0.4, -0.6), aspect="equal")
-        # A layout leaves room for names beside the place of axes, which equal aspects shrink.
+        # The equal aspect shrinks the axes; anchored here, they stay next to their names.
         ax.set_anchor("NW")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
@@ -120,7 +120,7 @@ class HintonDisplay(canvas.Display):
 
 
 def _squares(W: np.ndarray, sign: int, colour: str) -> Any:
-    """The squares of entries of one sign; that of the largest entry nearly fills its cell."""
+    """Squares of the entries of one sign; the square of the largest entry nearly fills its cell."""
     largest = np.nanmax(np.abs(W), initial=0.0) or 1.0
     rows, columns = np.nonzero(sign * np.nan_to_num(W) > 0)
     half = 0.47 * np.sqrt(np.abs(W[rows, columns]) / largest)

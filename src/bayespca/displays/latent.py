@@ -1,4 +1,4 @@
-"""The latent space of a `GPLVM`: where rows lie, and where its functions are known."""
+"""The latent space of a `GPLVM`: positions of rows, and the uncertainty of its functions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .canvas import Axes
 from .colouring import checked_labels, draw_points
 from .scores import MOST_POINTS, Components, checked_components, sample
 
-# Points of the grid along each axis, and what is shown beyond the rows, as a share of their range.
+# Points of the grid along each axis, and its margin around the rows as a share of their range.
 GRID, MARGIN = 60, 0.08
-# Of logarithms of standard deviations: differences below this are not shaded from end to end.
+# If logarithms of standard deviations differ by less, they do not use the full range of shades.
 LEAST_RANGE = 1.0
-# From where functions are known to where nothing is known of them.
+# Shades for certain and for uncertain functions.
 KNOWN, UNKNOWN = "#FFFFFF", "#A8A8A8"
 
 
@@ -31,7 +31,7 @@ class LatentDisplay(canvas.Display):
 
     The shading shows the standard deviation of the functions, averaged over the features, with
     other dimensions at their mean: white where rows make predictions certain, grey where only the
-    prior is left. With one dimension the points are drawn over the index of the row.
+    prior is left. With one dimension the points are drawn against the row index.
 
     >>> import numpy as np
     >>> from bayespca import GPLVM
@@ -50,19 +50,19 @@ class LatentDisplay(canvas.Display):
     axis_labels
         Names of these dimensions.
     grid
-        Coordinates at which functions were looked at, for each of these dimensions.
+        Coordinates at which functions were evaluated, for each of these dimensions.
     spread
-        Standard deviation of the functions there, one axis for each of these dimensions.
+        Standard deviation of the functions on the grid, one axis for each of these dimensions.
     labels
         One label for each row, or None. Classes (names, or up to 20 different numbers) have a
         legend, other numbers a colour bar.
     label_name
-        What the labels are called; by default the name that a pandas or polars series has.
+        Title of the labels; `from_estimator` uses the name of a pandas or polars series.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     points: np.ndarray
@@ -107,7 +107,7 @@ class LatentDisplay(canvas.Display):
         components: Components = None,
         labels: Input = None,
     ) -> Self:
-        """As `from_estimator`, without drawing."""
+        """The display of `from_estimator`, without drawing it."""
         k = readings.n_components(estimator, what="dimensions")
         relevance = relevances(estimator)
         chosen = checked_components(components, k)
@@ -132,7 +132,8 @@ class LatentDisplay(canvas.Display):
     ) -> Self:
         """Draw on `ax`, or on a new figure.
 
-        With more than `max_points` rows it draws a random sample; a remark above the axes says so.
+        If there are more than `max_points` rows, a random sample is drawn, and a remark above the
+        axes says so.
         """
         ax = canvas.axes(ax)
         n = len(self.points)
@@ -152,13 +153,13 @@ class LatentDisplay(canvas.Display):
         return self
 
     def _shade(self, ax: Axes, flat: bool) -> None:
-        """The spread as an image under the points."""
+        """Draw the spread as an image under the points."""
         palette = canvas.matplotlib("colors").LinearSegmentedColormap.from_list(
             "uncertain", [KNOWN, UNKNOWN]
         )
         n, last = len(self.points), self.grid[-1]
         across = (self.grid[0][0], self.grid[0][-1]) if flat else (-0.5, n - 0.5)
-        # In logarithms, so that gaps between rows show, where all is better known than far away.
+        # Logarithms make gaps between rows visible, whose spread is still far below the outside's.
         spread = np.log(np.maximum(self.spread, np.finfo(float).tiny))
         image = spread.T if flat else spread[:, None]
         ax.imshow(
@@ -176,7 +177,7 @@ class LatentDisplay(canvas.Display):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RelevanceDisplay(canvas.Display):
-    """How much each latent dimension matters: a bar for each, with its number above it.
+    """Relevance of each latent dimension: a bar for each, with its value above it.
 
     >>> import numpy as np
     >>> from bayespca import GPLVM
@@ -195,7 +196,7 @@ class RelevanceDisplay(canvas.Display):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     relevance: np.ndarray
@@ -254,7 +255,7 @@ def spread_on(
     first, rest = grid[0], grid[1:]
     lines = []
     for x in first:
-        # A line at a time: with many features a whole grid would be large.
+        # One line at a time: with many features, the whole grid would need much memory.
         line = np.zeros((rest[0].size if rest else 1, estimator.n_components_))
         line[:, columns[0]] = x
         if rest:

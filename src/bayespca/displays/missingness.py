@@ -1,4 +1,4 @@
-"""Where data have holes."""
+"""A map of the holes in data."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bayespca.estimators.wording import percent
 from . import canvas, readings
 from .canvas import Axes
 
-# More cells than these cannot be told apart, and cost time to draw.
+# More cells than this cannot be told apart, and take time to draw.
 MOST_ROWS, MOST_COLUMNS = 500, 200
 MOST_NAMES, LONGEST_NAME = 40, 16
-# The part of the height that the shares of columns take.
+# Share of the height for the strip with the shares of columns.
 STRIP = 0.25
 MISSING = "#0B3C5D"
 
@@ -51,9 +51,9 @@ class MissingnessDisplay(canvas.Display):
     Attributes
     ----------
     ax_, figure_
-        What the map was drawn on last.
+        The axes of the map and the figure of the last plot.
     column_ax_
-        The strip above it, with the shares of columns.
+        The axes of the strip above it, with the shares of columns.
     """
 
     shares: np.ndarray
@@ -92,7 +92,7 @@ class MissingnessDisplay(canvas.Display):
             interpolation="nearest",
             extent=(-0.5, p - 0.5, n - 0.5, -0.5),
         )
-        # The strip has its place within the axes, so that any layout leaves room for it.
+        # The strip lies within the axes, so any layout leaves room for it.
         ax.set_ylim(n - 0.5, -0.5 - n * STRIP / (1 - STRIP))
         ax.spines["left"].set_bounds(n - 0.5, -0.5)
         ax.set_ylabel("row")
@@ -127,7 +127,7 @@ class MissingnessDisplay(canvas.Display):
 
 
 def holes_of(X: Input) -> NDArray[np.bool_]:
-    """Which entries are missing. Entries of a sparse matrix that are not stored are zeros."""
+    """Mask of the missing entries. Entries that a sparse matrix does not store are zeros."""
     if is_sparse(X):
         stored = X.tocsr().astype(np.float64)
         stored.data = np.isnan(stored.data)
@@ -138,7 +138,7 @@ def holes_of(X: Input) -> NDArray[np.bool_]:
 
 
 def block_means(holes: NDArray[np.bool_], most_rows: int, most_columns: int) -> np.ndarray:
-    """Shares of holes in blocks of nearly equal size, as few as the limits ask for."""
+    """Shares of holes in blocks of nearly equal size, at most `most_rows` × `most_columns`."""
     rows, columns = (
         np.linspace(0, size, min(size, most) + 1).astype(int)
         for size, most in zip(holes.shape, (most_rows, most_columns), strict=True)

@@ -14,13 +14,13 @@ from . import canvas
 from .canvas import Axes
 from .readings import shortened
 
-# Flagged rows that are named, those farthest above their limit first.
+# Most flagged rows that get a name, those farthest above their limits first.
 MOST_NAMES = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MonitoringDisplay(canvas.Display):
-    """T² and Q of rows in their order, over their limits; rows above these are named.
+    """T² and Q of rows divided by their limits, in row order; rows above a limit are named.
 
     >>> from bayespca import BayesianPCA, monitoring
     >>> from bayespca.datasets import low_rank
@@ -33,16 +33,16 @@ class MonitoringDisplay(canvas.Display):
     Parameters
     ----------
     t2, q
-        Statistics of the rows over their limits: (n,).
+        Statistics of the rows divided by their limits: (n,).
     alpha
         The share of clean rows above each limit.
     rows
-        Names of the rows; their numbers, from 0, without them.
+        Names of the rows; by default their numbers, from 0.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     t2: FloatArray
@@ -54,7 +54,7 @@ class MonitoringDisplay(canvas.Display):
     def from_statistics(
         cls, found: Any, *, rows: Sequence[str] | None = None, ax: Axes = None
     ) -> Self:
-        """Draw what `monitoring.statistics` returned."""
+        """Draw the result of `monitoring.statistics`."""
         if rows is not None and len(rows) != len(found.q):
             raise ValueError(f"there are {len(found.q)} rows, but {len(rows)} names for them.")
         over = (found.t2 / found.t2_limit, found.q / found.q_limit)
@@ -76,7 +76,7 @@ class MonitoringDisplay(canvas.Display):
         return self
 
     def _draw(self, ax: Axes, values: FloatArray, name: str, colour: str, marker: str) -> None:
-        """Rows above the limit are filled."""
+        """Draw one statistic; markers of rows above the limit are filled."""
         if np.isnan(values).all():
             return
         places, above = np.arange(len(values)), values > 1

@@ -15,16 +15,16 @@ from bayespca.estimators.wording import likelihood
 from . import canvas, readings
 from .canvas import Axes
 
-# Ranks less probable than this are not worth a bar.
+# Ranks less probable than this get no bar.
 LEAST = 1e-3
 MARGIN, FEWEST = 2, 5
-# More bars than this have no room for their probabilities in figures.
+# With more bars than this, written probabilities do not fit.
 MOST_NUMBERED = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankPosteriorDisplay(canvas.Display):
-    """Bars of the probabilities of ranks, with the rank that was chosen in colour.
+    """Bars of the probabilities of ranks, with the chosen rank in colour.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -40,12 +40,12 @@ class RankPosteriorDisplay(canvas.Display):
     rank_posterior
         Probability of each rank, index = rank, if the noise is as assumed.
     rank
-        The rank that was chosen.
+        The chosen rank.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     rank_posterior: np.ndarray
@@ -69,7 +69,7 @@ class RankPosteriorDisplay(canvas.Display):
 
     @property
     def shown(self) -> np.ndarray:
-        """The ranks worth showing: the probable ones, the chosen one, and a margin."""
+        """Ranks to show: the probable ones, the chosen one, and a margin."""
         likely = np.append(np.flatnonzero(self.rank_posterior > LEAST), self.rank)
         low = max(int(likely.min()) - MARGIN, 0)
         high = max(int(likely.max()) + MARGIN, low + FEWEST - 1)

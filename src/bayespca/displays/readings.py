@@ -1,4 +1,4 @@
-"""What displays read from fitted estimators: NumPy arrays, levels of noise, names."""
+"""Values that displays read from fitted estimators: NumPy arrays, noise variances, names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.sources.partitions import is_dask
 from bayespca.spectrum.records import Spectrum
 
-# Names longer than this are cut, so that they leave room for the plot.
+# Longer names are cut, so that they leave room for the plot.
 LONGEST_NAME = 24
 
 
 def array(values: Input) -> np.ndarray:
-    """Values of any library, frames included, as a NumPy array; not Dask's, which may be large."""
+    """Arrays or frames of any library as a NumPy array; refuses Dask's, which may be large."""
     if is_dask(values):
         raise TypeError(
             f"a Dask {type(values).__name__} has rows on its workers: compute a sample of them and "
@@ -33,7 +33,7 @@ def array(values: Input) -> np.ndarray:
 
 
 def is_missing(values: np.ndarray) -> NDArray[np.bool_]:
-    """Which values are NaN, NaT, None or pandas' NA."""
+    """Mask of the values that are NaN, NaT, None or pandas' NA."""
     if values.dtype.kind in "fcmM":
         return np.isnan(values)
     if values.dtype == object:
@@ -42,12 +42,12 @@ def is_missing(values: np.ndarray) -> NDArray[np.bool_]:
 
 
 def _is_nothing(value: object) -> bool:
-    # NaN is the one value that differs from itself; pandas' NA will not say whether it does.
+    # NaN is the one value that differs from itself; pandas' NA raises an error when compared.
     return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
 
 
 def spectrum_of(estimator: AnyEstimator) -> Spectrum:
-    """The singular values that a fit has seen."""
+    """The spectrum of a fit; an error if it has none."""
     check_is_fitted(estimator)
     spectrum = getattr(estimator, "spectrum_", None)
     if spectrum is None:
@@ -63,13 +63,13 @@ def noise_variance(estimator: AnyEstimator) -> float:
 
 
 def unit_of_data(estimator: AnyEstimator) -> str:
-    """What to add to the name of an axis for data that were divided by their noise."""
+    """Suffix of an axis label for data that were divided by their noise."""
     own = getattr(estimator, "noise_", ISOTROPIC.name) != ISOTROPIC.name
     return " (of data with equal noise)" if own else ""
 
 
 def n_components(estimator: AnyEstimator, *, what: str) -> int:
-    """The rank, if there are components to show."""
+    """The rank; an error if there are no components to show."""
     check_is_fitted(estimator)
     k = int(estimator.n_components_)
     if k == 0:
@@ -78,7 +78,7 @@ def n_components(estimator: AnyEstimator, *, what: str) -> int:
 
 
 def short_feature_names(estimator: AnyEstimator) -> list[str]:
-    """The names of the features, cut where they are long."""
+    """The names of the features; long ones are cut."""
     return [shortened(name) for name in feature_names(estimator)]
 
 
@@ -91,6 +91,6 @@ def component_label(estimator: AnyEstimator, h: int) -> str:
 
 
 def shortened(name: object, longest: int = LONGEST_NAME) -> str:
-    """A name that fits beside a plot."""
+    """A name cut to fit beside a plot."""
     text = str(name)
     return text if len(text) <= longest else text[: longest - 1] + "…"

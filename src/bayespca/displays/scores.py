@@ -1,4 +1,4 @@
-"""Scores of rows on one or two components, with how uncertain they are."""
+"""Scores of rows on one or two components, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOST_ELLIPSES = 2_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoresDisplay(canvas.Display):
-    """Scores as points, each in the ellipse that holds the true one with a given probability.
+    """Scores as points, each in an ellipse that contains the true scores with a given probability.
 
-    With one component the scores are drawn over the index of the row, with bars.
+    With one component the scores are drawn against the row index, with bars.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -49,12 +49,12 @@ class ScoresDisplay(canvas.Display):
         One label for each row, or None. Classes (names, or up to 20 different numbers) have a
         legend, other numbers a colour bar.
     label_name
-        What the labels are called; by default the name that a pandas or polars series has.
+        Title of the labels; `from_estimator` uses the name of a pandas or polars series.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     scores: np.ndarray
@@ -84,7 +84,7 @@ class ScoresDisplay(canvas.Display):
         labels
             One label for each row of X.
         confidence
-            Probability that an ellipse holds the true scores; 0 for no ellipses.
+            Probability that an ellipse contains the true scores; 0 for no ellipses.
         random_state
             Seed for choosing rows, if there are too many to draw.
         """
@@ -96,7 +96,7 @@ class ScoresDisplay(canvas.Display):
     def compute(
         cls, estimator: AnyEstimator, X: Input, components: Components = None, labels: Input = None
     ) -> Self:
-        """As `from_estimator`, without drawing."""
+        """The display of `from_estimator`, without drawing it."""
         k = readings.n_components(estimator, what="scores")
         chosen = checked_components(components, k)
         scores, std = (readings.array(a) for a in estimator.transform(X, return_std=True))
@@ -120,8 +120,8 @@ class ScoresDisplay(canvas.Display):
     ) -> Self:
         """Draw on `ax`, or on a new figure.
 
-        With more than `max_points` rows it draws a random sample, and at most `max_ellipses` of
-        them with their uncertainty; a remark above the axes says so.
+        If there are more than `max_points` rows, a random sample is drawn. At most `max_ellipses`
+        rows show their uncertainty. A remark above the axes says so.
         """
         if not 0 <= confidence < 1:
             raise ValueError(f"confidence must be at least 0 and below 1, got {confidence!r}.")
@@ -173,7 +173,7 @@ class ScoresDisplay(canvas.Display):
                 zorder=2,
             )
         )
-        # Collections in units of the data do not make room for themselves.
+        # matplotlib does not extend the limits for collections in data units.
         ax.update_datalim(np.vstack([xy - half, xy + half]))
         ax.autoscale_view()
 
@@ -187,7 +187,7 @@ class ScoresDisplay(canvas.Display):
             canvas.whole_numbers(ax.xaxis, 0, len(self.scores) - 1)
 
     def _remark(self, n_shown: int, n_circled: int, confidence: float) -> str:
-        """What the axes do not show: rows left out, and what ellipses mean."""
+        """Remark on rows that are not drawn and on the meaning of the ellipses."""
         parts = []
         if n_shown < len(self.scores):
             parts.append(f"{n_shown:,} of {len(self.scores):,} rows")
@@ -199,12 +199,12 @@ class ScoresDisplay(canvas.Display):
 
 
 def radius(confidence: float, n_dimensions: int) -> float:
-    """Standard deviations within which a Gaussian in n dimensions lies with a probability."""
+    """Radius in standard deviations that contains a Gaussian in n dimensions with `confidence`."""
     return float(np.sqrt(chi2.ppf(confidence, n_dimensions)))
 
 
 def sample(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """All rows, or a random choice of `most`, in their order."""
+    """All rows, or a random choice of `most` of them, in row order."""
     return rows if rows.size <= most else np.sort(rng.choice(rows, most, replace=False))
 
 

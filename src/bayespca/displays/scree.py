@@ -1,4 +1,4 @@
-"""Singular values in decreasing order: which are kept, and how far they stand above the noise."""
+"""Scree plot: singular values in decreasing order, those kept, and the level of the noise."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from . import canvas, readings
 from .canvas import Axes
 from .spectral import SpectralDisplay
 
-# More markers than this run into each other.
+# More markers than this overlap.
 MOST_MARKERS = 100
-# The largest over the smallest value, from which an axis is logarithmic.
+# The axis is logarithmic if the largest value is above this multiple of the smallest.
 WIDE = 10.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScreeDisplay(SpectralDisplay):
-    """Singular values, with shrunk values of those that were kept, the threshold and the noise.
+    """Singular values, with the shrunk values of those kept, the threshold and the noise edge.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -37,22 +37,22 @@ class ScreeDisplay(SpectralDisplay):
     Parameters
     ----------
     singular_values
-        All that are known, in decreasing order.
+        All known singular values, in decreasing order.
     shrunk_singular_values
-        Those of the posterior mean, one for each component that was kept.
+        Singular values of the posterior mean, one for each kept component.
     threshold
         Singular values above it are kept; not drawn if 0 or infinite.
     noise_edge
         The largest singular value of pure noise, σ(√L + √M) (Marchenko & Pastur 1967).
     n_values
-        How many singular values the data have, known or not.
+        Number of singular values of the data, known or not.
     unit
         Added to the label of the axis of singular values.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     singular_values: np.ndarray
@@ -75,15 +75,15 @@ class ScreeDisplay(SpectralDisplay):
 
     @property
     def rank(self) -> int:
-        """How many components were kept."""
+        """Number of components kept."""
         return int(self.shrunk_singular_values.size)
 
     def plot(self, *, log: bool | str = "auto", ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure.
 
         ``log="auto"`` makes the axis of values logarithmic when they span a wide range. If there
-        are many values, it draws the first ones, as far as needed to see where the noise begins;
-        if even these are too many, it draws evenly spaced ones.
+        are many values, only the first ones are drawn, far enough to show where the noise begins;
+        if even these are too many, evenly spaced ones are drawn.
         """
         ax = canvas.axes(ax)
         shown = shown_indices(self.singular_values.size, self.rank)
@@ -136,7 +136,7 @@ class ScreeDisplay(SpectralDisplay):
             )
 
     def _levels(self, shown: np.ndarray) -> np.ndarray:
-        """Positive values and lines that must be seen; rounding errors need not be."""
+        """Positive values and lines that must be visible, without rounding errors."""
         values = np.r_[self.singular_values[shown], self.shrunk_singular_values]
         largest = values.max(initial=0.0)
         values = values[(values > 1e-6 * largest) | (values > 0.3 * self.noise_edge)]
@@ -153,9 +153,9 @@ class ScreeDisplay(SpectralDisplay):
 
 
 def shown_indices(n_known: int, rank: int) -> np.ndarray:
-    """Which values to draw, counted from 0: enough of the dropped ones to see where noise begins.
+    """Indices of the values to draw: enough of the dropped ones to see where noise begins.
 
-    All of up to 50; the last kept and the first dropped one always.
+    Up to 50 values are all drawn; the last kept and the first dropped one always are.
     """
     end = min(n_known, max(50, rank + max(20, rank // 4)))
     if end <= MOST_MARKERS:

@@ -15,7 +15,7 @@ from .canvas import Axes
 class ComponentSelectionDisplay(canvas.Display):
     """Mean held-out log-likelihood of a row for each number of components, with standard errors.
 
-    The best number is marked, and the smallest one within a standard error of it.
+    The best number is marked, and so is the smallest one within a standard error of it.
 
     >>> from bayespca import PCAMixture, select_components
     >>> from bayespca.datasets import low_rank
@@ -28,19 +28,19 @@ class ComponentSelectionDisplay(canvas.Display):
     Parameters
     ----------
     selection
-        What `select_components` returned.
+        The result of `select_components`.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     selection: ComponentSelection
 
     @classmethod
     def from_selection(cls, selection: ComponentSelection, *, ax: Axes = None) -> Self:
-        """Draw what `select_components` returned."""
+        """Draw the result of `select_components`."""
         return cls(selection).plot(ax=ax)
 
     def plot(self, *, ax: Axes = None) -> Self:

@@ -1,4 +1,4 @@
-"""What displays of singular values share."""
+"""The base class of displays of singular values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SpectralDisplay(canvas.Display, ABC):
     @classmethod
     @abstractmethod
     def _read(cls, estimator: AnyEstimator, spectrum: Spectrum) -> Self:
-        """The record of a fitted estimator."""
+        """The display of a fitted estimator, without drawing it."""
 
     @abstractmethod
     def plot(self, *, log: bool | str = "auto", ax: Axes = None) -> Self:

@@ -1,4 +1,4 @@
-"""Which factors of a `MultiViewPCA` are in which views, and how much of each they explain."""
+"""Factors of a `MultiViewPCA` by view: where they are active, and how much they explain."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bayespca.estimators.wording import percent
 from . import canvas, readings
 from .canvas import Axes
 
-# Shares from which on a cell is dark enough for white text, relative to the largest.
+# Cells above this multiple of the largest share are dark enough for white text.
 DARK = 0.55
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ViewsDisplay(canvas.Display):
-    """Factors by views: a cell is the share of the variance of a view that a factor explains.
+    """Factors by views: each cell shows the share of a view's variance that a factor explains.
 
-    Cells without a number are factors that are not in the view.
+    Cells without a number mean that the factor is not active in the view.
 
     >>> from bayespca import MultiViewPCA
     >>> from bayespca.datasets import low_rank
@@ -36,14 +36,14 @@ class ViewsDisplay(canvas.Display):
     explained
         Shares of the variance, a row for each factor and a column for each view.
     active
-        Which factors are in which view, of the same shape.
+        Whether each factor is active in each view, of the same shape.
     names
         Names of the views.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on last.
+        The axes and the figure of the last plot.
     """
 
     explained: np.ndarray

@@ -1,4 +1,4 @@
-"""From data to singular values and bases."""
+"""Engines, which compute singular values and bases from data."""
 
 from .decomposing import available_memory, decompose
 from .records import Decomposition, Plan

@@ -1,4 +1,4 @@
-"""`decompose`: run the selected engine, and hand on to another where its answer will not do."""
+"""`decompose`: run the selected engine, and another one where its answer is not good enough."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .randomized import exploring
 from .records import Decomposition, Operator, Plan, embedded, rescaled
 from .selection import Job, select
 
-# Up to this short side a sparse matrix's Gram matrix is formed at once.
+# Up to this short side a sparse matrix is decomposed through its Gram matrix at once.
 SHORT = 1000
-# Up to this short side the Gram matrix is a way out when a spectrum cannot be cut off.
+# Up to this short side the Gram matrix is the fallback when a spectrum cannot be cut off.
 LARGE = 10_000
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
-# Larger shares of the free memory than this are read in blocks.
+# Data larger than this share of the free memory are read in blocks.
 IN_MEMORY = 0.25
-# How many times the noise that rounding errors could be must be exceeded by what float32 shows.
+# Factor by which the noise found in float32 must exceed the noise that rounding errors could be.
 RESOLVED = 10.0
 
 
@@ -56,16 +56,16 @@ def decompose(
         A NumPy, torch or CuPy array of floating-point numbers, a scipy sparse matrix, a `Source` of
         blocks, or `Partitions` of a Dask collection.
     plan
-        What will be made of the spectrum. It decides when a truncated one is long enough, and
-        whether the threshold is too near rounding errors.
+        Solves the spectrum. It decides when a truncated one is long enough, and whether the
+        threshold is too near rounding errors.
     engine
-        One of `select.ENGINES`, or "auto". An engine whose answer would not be precise, or that
-        cannot see far enough, hands on to the next; the result names the one that ran.
+        One of `selection.ENGINES`, or "auto". An engine whose answer would not be precise, or that
+        cannot see far enough, hands over to the next; the result names the one that ran.
     n_needed
-        How many singular values the plan is sure to need; all of them for some methods.
+        Number of singular values that the plan is sure to need; all of them for some methods.
     dead_rows
         Whether rows of zeros are set aside, as columns are, where nothing is centred: samples
-        without noise would tell the same.
+        without noise, too, would suggest that there is none.
     """
     task = Task(plan, center, np.random.default_rng(random_state), where_of(X), n_needed)
     if dead_rows and not center and task.where.in_memory:
@@ -86,14 +86,14 @@ def _live(X: Array, task: Task, engine: str) -> Decomposition:
 
 
 def is_for_products(X: Array) -> bool:
-    """Whether products with an array are the way to its largest singular values."""
+    """Whether products with an array are the best way to its largest singular values."""
     return select(_job(X, where_of(X), 0)) == "randomized"
 
 
 def by_products(
     operator: Operator, *, plan: Plan, rng: np.random.Generator | None = None
 ) -> Decomposition | None:
-    """What products with a matrix show of it; None where a Gram matrix takes less work."""
+    """The decomposition of a matrix by products; None where a Gram matrix takes less work."""
     # From a sixth of the short side on, the Gram matrix would have cost less.
     short = min(operator.shape)
     affordable = short // 6 if short <= LARGE else None
@@ -106,7 +106,7 @@ def _without(
 ) -> Decomposition:
     """The decomposition of the columns that vary, with the others put back as zeros.
 
-    A constant column has no noise. Counted as a feature it would tell that there is none anywhere.
+    A constant column has no noise. Counted as a feature it would suggest that there is none at all.
     """
     p = X.shape[1]
     live = np.setdiff1d(np.arange(p), constant)
@@ -119,9 +119,9 @@ def _without(
 
 
 def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomposition:
-    """The decomposition of the rows that are not zero throughout; no more is known of the others.
+    """The decomposition of the rows that are not zero throughout, counting the others as samples.
 
-    Their vectors are not put back: nobody asks for left ones where nothing is centred.
+    Left vectors are dropped: nobody needs them where nothing is centred.
     """
     n = int(X.shape[0])
     live = np.setdiff1d(np.arange(n), dead)
@@ -130,7 +130,7 @@ def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomp
 
 
 def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
-    """Run the engine; on sparse data without the means that would cost it digits."""
+    """Run the engine, after removing means that would cost it digits from sparse data."""
     if task.where is not Where.SPARSE or not task.center:
         return _run(X, task, engine, n_needed)
     X, shift = sparse.without_offsets(X)
@@ -139,7 +139,7 @@ def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decompositio
 
 
 def _run(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
-    """Run the engine, once more at another scale where squares have left the range of numbers."""
+    """Run the engine, and again at another scale if squares left the range of numbers."""
     name = select(_job(X, task.where, n_needed)) if engine == "auto" else engine
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         try:
@@ -156,7 +156,7 @@ def _run(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
 
 @dataclass(frozen=True)
 class Task:
-    """What every engine gets besides the data."""
+    """The arguments of every engine besides the data."""
 
     plan: Plan
     center: bool
@@ -174,7 +174,7 @@ def _job(X: Array, where: Where, n_needed: int) -> Job:
 
 
 def available_memory() -> float:
-    """Bytes of memory that are free and allowed, or 4 GiB where the system does not tell."""
+    """Bytes of memory that are free and allowed, or 4 GiB where the system does not say."""
     try:
         free = float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -183,7 +183,7 @@ def available_memory() -> float:
 
 
 def _allowed_memory() -> float:
-    """Bytes that a limit on addresses (ulimit -v) still leaves to this process."""
+    """Bytes that a limit on the address space (ulimit -v) still leaves to this process."""
     try:
         import resource
 
@@ -206,7 +206,7 @@ def fits_in_memory(n_bytes: float) -> bool:
 
 
 def _run_dense(X: Array, task: Task) -> Decomposition:
-    """In the precision of the data, and in float64 where float32 has too few digits."""
+    """The SVD in the precision of the data, or in float64 where float32 has too few digits."""
     X = X.toarray() if task.where is Where.SPARSE else X
     found, xp = dense.decompose(X, center=task.center), array_namespace(X)
     if X.dtype != xp.float32 or _is_resolved(found, task):
@@ -223,13 +223,13 @@ def _run_dense(X: Array, task: Task) -> Decomposition:
 
 
 def _is_resolved(found: Decomposition, task: Task) -> bool:
-    """Whether the noise is well above what rounding errors could be."""
+    """Whether the noise is well above the level of rounding errors."""
     unit, noise = found.spectrum.scale, task.plan(found.spectrum).noise_variance
     return bool(noise > RESOLVED * rounding_floor(found.spectrum) * unit * unit)
 
 
 def _in_type(vectors: Callable[[int], Array] | None, dtype: AnyDType) -> Any:
-    """The same vectors in another type."""
+    """The function `vectors` with results in another dtype."""
     if vectors is None:
         return None
     return lambda k: array_namespace(found := vectors(k)).astype(found, dtype)
@@ -246,7 +246,7 @@ def _run_gram(X: Array, task: Task) -> Decomposition:
 
 
 def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
-    """A Gram matrix's answer, unless rounding has spoilt it and there is memory for a better."""
+    """A Gram matrix's answer, or the dense one if rounding has spoilt it and there is memory."""
     if _precise(found, task, np.float64):
         return found
     fits = 3 * 8.0 * X.shape[0] * X.shape[1] <= available_memory()
@@ -272,7 +272,7 @@ def _run_randomized(X: Array, task: Task) -> Decomposition:
 
 
 def _run_sparse(X: Array, task: Task) -> Decomposition:
-    """By iteration if the short side is long, else through its Gram matrix; never made dense."""
+    """Use products if the short side is long, else its Gram matrix; SVD only for precision."""
     if task.where is not Where.SPARSE:
         X, task = sp.csr_array(to_numpy(X)), replace(task, where=Where.SPARSE)
     run = _run_randomized if min(X.shape) > SHORT else _run_gram

@@ -20,7 +20,7 @@ def decompose(X: Array, *, center: bool) -> Decomposition:
         values, mean = centred(X)
     else:
         values, mean = X, xp.zeros(p, dtype=xp.float64, device=device(X))
-    # LAPACK may not return from what is not finite.
+    # LAPACK may never return if values are not finite.
     if not bool(xp.isfinite(xp.sum(values))):
         raise ValueError("the data are not finite, or their sum is not")
     left, gamma, right = xp.linalg.svd(values, full_matrices=False)

@@ -2,7 +2,8 @@
 
 Forming it costs n·p·min(n, p) multiplications and additions by a symmetric rank-k update, the
 tridiagonal form 4/3·min(n, p)³, and each vector that is kept a little more. Squaring the matrix
-squares its condition number: singular values below √ε·γ₁ are lost in rounding. `is_precise` tells.
+squares its condition number: singular values below √ε·γ₁ are lost in rounding, which `is_precise`
+checks.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .records import Decomposition
 
-# How many rounding errors of λ₁ the smallest square that matters must exceed: relative errors of
-# 1e-6 in float64, where nothing is lost by demanding it, and of 1e-3 for float32 products.
+# Rounding errors of λ₁ that the smallest square of interest must exceed: relative errors of 1e-6 in
+# float64, where nothing is lost by demanding it, and of 1e-3 for float32 products.
 MARGIN = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}
 
-# Rows whose mean is near enough to that of all.
+# Number of rows whose mean is near enough to that of all.
 SHIFT_ROWS = 256
-# Up to this short side the tridiagonal form is had sooner on one thread than on several, which
-# would compete for cores with those of the product before (see `one_blas_thread`).
+# Up to this short side the tridiagonal form is faster on one thread than on several, which would
+# compete for cores with those of the product before (see `one_blas_thread`).
 ONE_THREAD = 1000
-# Up to this side all eigenvectors are had sooner than the largest few by themselves.
+# Up to this side computing all eigenvectors is faster than computing the largest few alone.
 SMALL = 150
 
 
 def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decomposition:
-    """Decompose a matrix by the Gram matrix of its shorter side, products formed in `dtype`."""
+    """Decompose a matrix by the Gram matrix of its shorter side, with products in `dtype`."""
     n, p = X.shape
     work = X.dtype if dtype is None else dtype
     if n > p:
@@ -67,7 +68,7 @@ def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decompositio
 def _rows(X: Array, mean: Array | None, left: np.ndarray) -> Array:
     """(X − mean)ᵀ·left as rows, centred a block of columns at a time.
 
-    Columns of `left` add up to zero for centred data, so that a mean which is small does nothing.
+    Columns of `left` add up to zero for centred data, so a small mean has no effect.
     """
     xp, left = array_namespace(X), to_namespace(left, X).T
     if mean is None:
@@ -78,18 +79,18 @@ def _rows(X: Array, mean: Array | None, left: np.ndarray) -> Array:
 
 
 def _matters(mean: Array, gram: Array) -> bool:
-    """Whether means exceed deviations, with these products, so that they would cancel."""
+    """Whether means exceed the deviations with these products, so that terms would cancel."""
     xp = array_namespace(mean)
     return gram.shape[0] * float(xp.sum(mean * mean)) > float(xp.linalg.trace(gram))
 
 
 def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
-    """Whether rounding errors of a Gram matrix leave the threshold and the noise alone."""
+    """Whether the threshold and the noise are well above a Gram matrix's rounding errors."""
     return has_digits(spectrum, solution.noise_variance, solution.threshold, dtype)
 
 
 def has_digits(spectrum: Spectrum, noise: float, threshold: float, dtype: DType) -> bool:
-    """The same for a noise variance, and the singular value above which components are kept."""
+    """`is_precise` for a noise variance and the singular value above which components are kept."""
     if not spectrum.singular_values.size or not spectrum.singular_values[0]:
         return True
     largest = spectrum.singular_values[0] * spectrum.scale
@@ -99,15 +100,16 @@ def has_digits(spectrum: Spectrum, noise: float, threshold: float, dtype: DType)
 
 
 def have_digits(largest: FloatArray, sigma: FloatArray, threshold: FloatArray) -> NDArray[np.bool_]:
-    """The same for many largest singular values, roots of noise variance × longer side, and
-    thresholds; products formed in float64.
+    """`has_digits` for many spectra at once, with products formed in float64.
+
+    `sigma` holds the roots of noise variance × longer side.
     """
     least = np.sqrt(MARGIN[np.dtype(np.float64)] * np.finfo(np.float64).eps) * largest
     return np.asarray(np.minimum(sigma, threshold) >= least)
 
 
 def as_rough(found: Decomposition, dtype: DType) -> Decomposition:
-    """Give it the resolution of a Gram matrix of this type: values below may be nothing."""
+    """The decomposition with the resolution of a Gram matrix: smaller values may be zeros."""
     resolution = float(np.sqrt(np.finfo(dtype).eps))
     return replace(found, spectrum=found.spectrum.with_resolution(resolution))
 
@@ -133,7 +135,7 @@ def feature_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Arr
 def _useful_shift(block: Array, zeros: Array) -> Array:
     """The mean of a block, or zeros where the means are smaller than the deviations from them.
 
-    Such means can be taken out afterwards at the cost of a bit; the shift costs a copy of X.
+    Such means can be removed afterwards at the cost of one bit; the shift costs a copy of X.
     """
     xp = array_namespace(block)
     mean = _block_mean(block, zeros.dtype)
@@ -156,9 +158,9 @@ def _scatter(X: Array, shift: Array) -> tuple[Array, Array]:
 
 
 def _scatter_by_threads(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same with a thread for each share of the rows, each product on one thread.
+    """`_scatter` with a thread for each share of the rows, and each product on one thread.
 
-    On tall blocks this is faster than products on all threads, which have to agree on each block.
+    On tall blocks this is faster than products on all threads, which must wait for each other.
     """
     n_threads = blas_threads() if X.shape[1] <= ONE_THREAD else 1
     edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
@@ -172,7 +174,7 @@ def _scatter_by_threads(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`_scatter` with room for a block and its product made once: new pages take their time."""
+    """`_scatter` with buffers for a block and its product made once: new pages take time."""
     p, blocks = X.shape[1], row_blocks(X)
     gram, total = np.zeros((p, p)), np.zeros(p)
     room, product = np.empty((blocks[0].stop, p), shift.dtype), np.empty((p, p), shift.dtype)
@@ -189,8 +191,8 @@ def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
 def sample_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:
     """(X − mean)(X − mean)ᵀ and the mean in float64, from one pass over blocks of columns.
 
-    Means that are smaller than the deviations from them are taken out of the products, at the cost
-    of a bit; others out of the data, which costs a copy of them.
+    Means that are smaller than the deviations from them are removed from the products, at the cost
+    of one bit; others from the data, at the cost of a copy.
     """
     xp = array_namespace(X)
     n, p = X.shape
@@ -277,7 +279,7 @@ def from_sample_gram(
     n = gram.shape[0]
     spectrum = _spectrum(eigen.values, gram, n_features, n, center=center, dtype=dtype)
 
-    # Asked for twice: for components, and for scores.
+    # Needed twice: for components, and for scores.
     left = lru_cache(maxsize=1)(eigen.top)
 
     def top(k: int) -> Array:
@@ -308,10 +310,10 @@ class SquaredSpectrum:
 def squares_of(
     gram: FloatArray | None, rows: FloatArray | None, scale: FloatArray
 ) -> SquaredSpectrum:
-    """Those of a matrix V with its columns divided by `scale`, of which VᵀV is known, or the rows.
+    """Squared spectrum of a matrix V with columns divided by `scale`, from VᵀV or from its rows.
 
-    Through the Gram matrix, that of the samples where the features' is not given. Where rounding
-    errors of that reach the noise (`is_precise`), `squares_of_rows` has more digits.
+    It uses the Gram matrix of the features if given, else that of the samples. Where its rounding
+    errors reach the noise (`is_precise`), `squares_of_rows` has more digits.
     """
     if gram is not None:
         return _of_features(gram / scale[:, None] / scale)
@@ -320,15 +322,15 @@ def squares_of(
 
 
 def squares_of_rows(rows: FloatArray, scale: FloatArray) -> SquaredSpectrum:
-    """The same by singular values, for which nothing is squared before."""
+    """`squares_of` by an SVD of the rows, which squares nothing beforehand."""
     _, gamma, vectors = np.linalg.svd(rows / scale, full_matrices=False)
     return SquaredSpectrum(gamma**2, lambda k: vectors[:k])
 
 
 def squares_of_grams(grams: FloatArray, *, vectors: bool = True) -> list[SquaredSpectrum]:
-    """The same of matrices whose VᵀV are small, in one call for all of them; (K, p, p).
+    """Squared spectra of matrices V whose VᵀV are small, (K, p, p), in one call for all of them.
 
-    Without `vectors`, which nobody may ask for then, it takes less than half the time.
+    Without `vectors` it takes less than half the time, and `right` must not be called.
     """
     with one_blas_thread():
         if not vectors:
@@ -366,7 +368,7 @@ class Eigen:
 
     @classmethod
     def of(cls, symmetric: Array) -> Eigen:
-        """Reduce once to tridiagonal form, of which both values and vectors come cheaply."""
+        """Reduce once to tridiagonal form, from which both values and vectors are cheap."""
         a = to_numpy(symmetric)
         n = a.shape[0]
         with one_blas_thread() if n <= ONE_THREAD else nullcontext():

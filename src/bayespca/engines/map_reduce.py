@@ -1,18 +1,18 @@
 """The engine for Dask: moments of blocks of rows on the workers, merged in a tree.
 
-One pass gives the mean and the scatter matrix of the columns by the same sums as streaming does:
-each block makes `RunningMoments`, which are merged on their way. Where these are not precise enough
-for what the plan makes of the spectrum, float32 data are multiplied in float64, and then blocks are
+One pass gives the mean and the scatter matrix of the columns by the same sums as in streaming: each
+block gives `RunningMoments`, which are merged in the tree. Where these are not precise enough for
+what the plan makes of the spectrum, float32 data are multiplied in float64, and then blocks are
 reduced to the triangles of their QR factorisations, which do not square the condition number.
 
 Where there are more columns than rows, blocks of columns play the part of rows. A column is then
-whole in its block, so its mean is removed there, and what is added up is the matrix of the samples.
+whole in its block, so its mean is removed there, and blocks add up to the matrix of the samples.
 The vectors of the features take a second pass, one block at a time.
 
 Where the short side is so long that its matrix would be too large, the randomized engine takes
 products instead, and the long side of its basis stays with the workers (`tall`).
 
-What comes to the client is a square matrix of the short side, and the model.
+Only a square matrix of the short side, and the model, come to the client.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .triangles import shortened, triangle
 
 # Up to this short side its matrix is formed: 3.2 GB.
 GRAM_WIDTH = 20_000
-# Basis vectors that are tried where it is longer; each 24 of them take two passes over the data.
+# Most basis vectors tried where it is longer; every 24 of them take two passes over the data.
 MOST_VECTORS = 1200
 # Partial results of this size are merged two at a time: a worker holds all that a task merges.
 LARGE_BYTES = 64e6
@@ -73,7 +73,7 @@ def _by_matrix(partitions: Partitions, *, center: bool, plan: Plan) -> Decomposi
 
 
 def fan_in(n_columns: int) -> int:
-    """How many matrices of the short side one task may merge."""
+    """Number of matrices of the short side that one task may merge."""
     return 2 if 8.0 * n_columns**2 > LARGE_BYTES else 8
 
 
@@ -81,10 +81,10 @@ def fan_in(n_columns: int) -> int:
 
 
 def moments(partitions: Partitions, precision: DType = LONG) -> RunningMoments:
-    """Count, mean and scatter of all rows, by one pass; the rows where they are few."""
+    """Count, mean and scatter of all rows, in one pass; the rows themselves where they are few."""
     n, p = partitions.n_samples, partitions.n_features
     if n is not None:
-        # Where it is not known, the workers will notice.
+        # Where n is not known, the workers check.
         running.check_memory(min(n, p), p, LONG.itemsize, limit=running.MEMORY_LIMIT)
     indices = range(len(partitions.chunks))
     parts = mapped(partitions, _moments, precision, partitions.names, each=[indices])
@@ -151,7 +151,7 @@ def _merged_triangles(a: Triangle, b: Triangle) -> Triangle:
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Sums over columns that vary, each less its mean; for all columns, the mean and which do."""
+    """Sums over the columns that vary, less their means; all means, and which columns vary."""
 
     state: RunningMoments
     mean: FloatArray
@@ -222,7 +222,7 @@ def _merged_columns(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
 
 
 def _centred(block: Block, *, center: bool) -> tuple[Block, FloatArray, NDArray[np.bool_]]:
-    """Columns less their means, which are the rows of a block; the means; and which vary."""
+    """Columns of the data, the rows of a block, less their means; the means; and which vary."""
     live = np.ones(len(block), dtype=np.bool_)
     live[constant_columns(block.T, center=center)] = False
     if not center:
@@ -233,7 +233,7 @@ def _centred(block: Block, *, center: bool) -> tuple[Block, FloatArray, NDArray[
 
 
 def _vectors(columns: Partitions, left: FloatArray, *, center: bool) -> Block:
-    """(X − mean)ᵀ·left as rows, from a block of columns at a time."""
+    """(X − mean)ᵀ·left as rows, one block of columns at a time."""
     parts = computed(*mapped(columns, _vectors_of_columns, left, center))
     return np.concatenate(parts).T
 
@@ -275,7 +275,7 @@ def _triangle_of_columns(block: Block, unit: float, center: bool) -> Triangle:
 def _by_products(
     partitions: Partitions, *, center: bool, plan: Plan, rng: np.random.Generator, n_needed: int
 ) -> Decomposition:
-    """By the randomized engine, with the tall basis left on the workers."""
+    """Decompose by the randomized engine if it can, with the tall basis left on the workers."""
     seen = column_deviations(partitions, center=center)
     if not seen.n:
         raise UnusableData("the Dask collection holds no rows.")

@@ -1,9 +1,9 @@
 """Count, mean and scatter matrix of rows that come block by block.
 
-Each block is centred at its own mean, multiplied, and put together with the rows before it by the
-update of Chan, Golub and LeVeque (1983), in which all terms are positive: neither an offset nor a
-drift of the columns makes anything cancel. Rows are kept as they are until there are more of them
-than columns, so the p×p scatter is formed only where it is the smaller of the two.
+Each block is centred at its own mean, multiplied, and merged with the rows before it by the update
+of Chan, Golub and LeVeque (1983), in which all terms are positive: neither an offset nor a drift of
+the columns makes anything cancel. Rows are kept as they are until there are more of them than
+columns, so the p×p scatter is formed only where it is the smaller of the two.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MEMORY_LIMIT = 8e9
 # products are added up over few enough of them (relative error about 1e-8 for 100 000 rows).
 PART_BYTES = 2 * 2**20
 PART_ROWS = (512, 8192)
-# The shift is a mean over at least so many rows, and at least every so many rows.
+# The shift is a mean over at least so many rows, and over at least one row in so many.
 SHIFT_ROWS, SHIFT_STEP = 512, 32
-# Up to so many columns parts are multiplied by threads of our own.
+# Up to so many columns parts are multiplied by our own threads, and at most so many of them.
 FEW_FEATURES, MOST_WORKERS = 1024, 8
 # Fewer rows than this wait for others, whatever the number of columns.
 WAITING_ROWS = 1024
@@ -51,8 +51,8 @@ class RunningMoments:
     n_features, dtype
         Columns of the data, and the type of the results.
     precision
-        In which float32 blocks are multiplied. float64 is more precise and takes three times as
-        long; sums are in float64 anyway.
+        The dtype in which float32 blocks are multiplied. float64 is more precise and takes three
+        times as long; sums are in float64 anyway.
     n_folded, mean, scatter
         Rows that are folded into `mean` and `scatter`, Σ(x − mean)(x − mean)ᵀ; None before that.
     unit
@@ -128,7 +128,7 @@ def merge(
 def scatter_of(state: RunningMoments, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
     """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows; about zero if not centred.
 
-    Columns that do not vary have zeros.
+    The scatter is 0 for columns that do not vary.
     """
     assert state.scatter is not None
     square, unit, mean = state.scatter, state.unit, state.mean
@@ -152,13 +152,13 @@ def folded(state: RunningMoments) -> RunningMoments:
 
 
 class Room:
-    """Memory for intermediate results that is made once and used again."""
+    """Memory for intermediate results that is allocated once and reused."""
 
     def __init__(self) -> None:
         self._arrays: dict[tuple[str, DType], Block] = {}
 
     def take(self, use: str, shape: tuple[int, ...], dtype: DType) -> Block:
-        """An array whose contents do not matter any more."""
+        """An array to overwrite, whose contents do not matter any more."""
         array = self._arrays.get((use, dtype))
         if array is None or len(array) < shape[0]:
             array = self._arrays[use, dtype] = np.empty(shape, dtype)
@@ -166,9 +166,9 @@ class Room:
 
 
 class Accumulator:
-    """The moments while they change: owns its arrays, until `state` hands them over.
+    """Moments that change in place: it owns its arrays until `state` hands them over.
 
-    Starts from a copy, so that a `RunningMoments` never changes under those who hold it.
+    It starts from a copy, so a `RunningMoments` never changes while others hold it.
     """
 
     def __init__(self, state: RunningMoments, memory_limit: float = MEMORY_LIMIT) -> None:
@@ -200,7 +200,7 @@ class Accumulator:
             self._fold(block)
 
     def fold_waiting(self) -> None:
-        """Fold in the rows that wait, however few."""
+        """Fold in the waiting rows, however few."""
         if self._waiting:
             waiting = self._waiting
             self._fold(waiting[0] if len(waiting) == 1 else np.concatenate(waiting))
@@ -275,7 +275,10 @@ class Accumulator:
             return product, part.sum(axis=0)
 
     def _add_uncomfortable(self, part: Block, shift: Block) -> FloatArray:
-        """Add the same in float64, in a unit that is found by looking at every number."""
+        """Add Σ(x − shift)(x − shift)ᵀ in float64, in a unit that fits the largest number.
+
+        Returns Σ(x − shift) in that unit.
+        """
         with np.errstate(over="ignore"):
             rows = part.astype(np.float64) - shift
         largest = float(np.abs(rows).max())
@@ -303,7 +306,7 @@ class Accumulator:
     def _fit_unit(self, largest: float, dtype: DType) -> None:
         """Change the unit if `largest` is too large for it, or too small and nothing larger came.
 
-        What is too small beside what came before is lost in its rounding errors anyway.
+        Numbers too small beside earlier ones are lost in their rounding errors anyway.
         """
         span = 2.0 ** SPAN[dtype]
         relative, known = largest / self._unit, self._own_scatter().diagonal().max()
@@ -319,7 +322,7 @@ class Accumulator:
 
 
 def about_zero(state: RunningMoments) -> tuple[FloatArray, float]:
-    """Σ x·xᵀ, and the unit whose square it is in: one that suits the mean as well."""
+    """Σ x·xᵀ in units of a square, and that unit, which suits the mean as well."""
     assert state.scatter is not None
     deviation = float(np.sqrt(state.scatter.diagonal().max()) * state.unit)
     unit = unit_for(max(float(np.abs(state.mean).max()), deviation), LONG)
@@ -350,7 +353,7 @@ def check_memory(n_rows: int, n_features: int, itemsize: int, *, limit: float) -
 
 
 def _parts(block: Block) -> list[Block]:
-    """A block a few rows at a time, in parts of equal size."""
+    """A block cut into parts of a few rows, of equal size."""
     n, p = block.shape
     wanted = max(p // 2, PART_BYTES // (p * block.itemsize))
     limit = min(max(wanted, PART_ROWS[0]), PART_ROWS[1])
@@ -359,7 +362,7 @@ def _parts(block: Block) -> list[Block]:
 
 
 def _n_workers(n_features: int, n_parts: int) -> int:
-    """As many as BLAS may use now, where the work is of the kind that BLAS cannot share well."""
+    """Number of threads: those of BLAS where it cannot share the work well by itself, else 1."""
     if n_features > FEW_FEATURES:
         return 1
     return min(MOST_WORKERS, n_parts, blas_threads())
@@ -369,8 +372,8 @@ def _n_workers(n_features: int, n_parts: int) -> int:
 def _workers(n: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """A parallel `map`, each call with a single-threaded BLAS.
 
-    Products of few columns are so short that the threads of BLAS wait for each other, and for the
-    shift and the sums in between, most of the time.
+    Products of few columns are so short that the threads of BLAS would spend most of the time
+    waiting for each other, and for the shift and the sums in between.
     """
     if n == 1:
         yield map
@@ -382,14 +385,14 @@ def _workers(n: int) -> Iterator[Callable[..., Iterator[Any]]]:
 def _shift(block: Block) -> Block:
     """The column means of some rows from all over a block, in its type; or zeros.
 
-    Any shift near the mean will do, as what it leaves is accounted for. None is needed where the
-    mean is so small that it leaves the largest eigenvalue, and so the rounding errors, as they are.
+    Any shift near the mean will do: the rest is accounted for. None is needed where the mean is so
+    small that it hardly changes the largest eigenvalue, and so the rounding errors.
     """
     rows = block[:: min(max(len(block) // SHIFT_ROWS, 1), SHIFT_STEP)]
     n = rows.dtype.type(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
         mean = rows.sum(axis=0) / n
-        # Worthless beside a large mean, but then far below its square all the same.
+        # Inaccurate beside a large mean, but then far below its square all the same.
         variance = np.einsum("ij,ij->j", rows, rows) / n - np.square(mean)
         if np.isfinite(variance).all() and mean @ mean < variance.max():
             return np.zeros_like(mean)
@@ -413,7 +416,7 @@ def unit_for(largest: float, dtype: DType) -> float:
 
 
 def _chunks(square: FloatArray) -> Iterator[slice]:
-    """Slices of rows, so that what is added to them takes little memory."""
+    """Slices of rows, so that the terms added to them take little memory."""
     step = max(1, PART_BYTES // (8 * len(square)))
     return (slice(i, i + step) for i in range(0, len(square), step))
 

@@ -28,7 +28,7 @@ OFFSET = 10.0 * float(np.sqrt(np.finfo(np.float32).eps))
 
 @dataclass(frozen=True)
 class InMemory:
-    """What operators of matrices in memory have in common."""
+    """Common part of the operators of matrices in memory."""
 
     values: Any
     mean: Array
@@ -81,7 +81,7 @@ class DenseOperator(InMemory):
 
 @dataclass(frozen=True)
 class ScaledOperator(InMemory):
-    """(x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, made on the fly."""
+    """(x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, computed on the fly."""
 
     shift: Array
     columns: Array
@@ -144,8 +144,10 @@ def dense_operator(X: Array, *, center: bool = True) -> DenseOperator:
 def scaled_operator(
     X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray, squares: float
 ) -> ScaledOperator | None:
-    """The operator of X in float64 less a row, with scaled rows and columns, whose entries have
-    this sum of squares; None where multiplying before the shift would cost precision.
+    """The operator of X in float64 less `shift`, with scaled rows and columns.
+
+    `squares` is the sum of its squared entries. None where multiplying before the shift would cost
+    precision.
     """
     offset = float(rows @ rows) * float(np.sum((shift * columns) ** 2))
     if not offset * eps(X.dtype) <= OFFSET**2 * squares:
@@ -171,8 +173,8 @@ def sparse_operator(X: Sparse, *, center: bool = True) -> SparseOperator:
 def _column_sums(X: Array, shift: Array | None = None) -> tuple[Array, float]:
     """Column sums and the sum of all squares of X − shift in float64, from blocks of rows.
 
-    Elsewhere than in NumPy, where a block would be written to memory and read again, in one pass
-    for both or each.
+    Outside NumPy, where a block would be written to memory and read again, one pass gives both sums
+    or each, if possible.
     """
     xp = array_namespace(X)
     if cuda.is_served(X):
@@ -202,7 +204,7 @@ def _shifted(X: Array, mean: Array) -> Array:
 
 
 def _times_transposed(rows: Array, X: Array) -> Array:
-    """rows·Xᵀ, in the dtype of `rows` where that is the wider, without such a copy of all of X."""
+    """rows·Xᵀ, in the dtype of `rows` if that is wider, without converting all of X at once."""
     if rows.dtype == X.dtype:
         return rows @ X.T
     xp = array_namespace(X)

@@ -1,4 +1,4 @@
-"""What engines are given, and what every engine returns: a spectrum, and bases on demand."""
+"""Records that engines take, and that every engine returns: a spectrum, and bases on demand."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bayespca.spectrum.records import Solution, Spectrum, Status
 
 
 class Plan(Protocol):
-    """From a spectrum, perhaps truncated, to a solution whose status tells if it was long enough.
+    """Solves a spectrum, perhaps truncated; the solution's status says if it was long enough.
 
-    Those who ask again and again do without the free energies of other ranks.
+    Callers that solve many spectra skip the free energies of other ranks.
     """
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution: ...
@@ -33,23 +33,22 @@ class Decomposition:
         if the engine stopped early.
     right
         `right(k)` is the k×p array of the first k right singular vectors, in the namespace, dtype
-        and place of the data. Computed when asked for: nobody pays for vectors that are dropped.
+        and place of the data. Computed on demand: vectors that are dropped cost nothing.
     mean
         The p column means that were removed, or zeros.
     n_samples
         Rows of X.
     engine
-        The name of what ran.
+        The name of the engine that ran.
     miss_probability
         An upper bound on the probability that a singular value above the last known one was
         missed; 0 for engines that do not draw random numbers.
     status
-        Whether rounding errors leave the answer alone, with advice.
+        Whether the answer is exact in spite of rounding errors, with advice.
     gram
-        (X − mean)ᵀ(X − mean), where the engine came by it.
+        (X − mean)ᵀ(X − mean), where the engine computed it.
     left
-        `left(k)` is the n×k array of the first left singular vectors, where the engine came by
-        them.
+        `left(k)` is the n×k array of the first left singular vectors, where the engine has them.
     """
 
     spectrum: Spectrum
@@ -68,11 +67,11 @@ class Basis(Protocol):
 
     @property
     def rows(self) -> Array:
-        """All of them."""
+        """All rows."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of rows."""
 
     def append(self, block: Array) -> None:
         """Add rows, which must be orthonormal to those that are there."""
@@ -110,7 +109,7 @@ class Operator(Protocol):
 
     @property
     def is_distant(self) -> bool:
-        """Whether A·Q stays where the data are: rows that multiply, but are no array."""
+        """Whether A·Q stays where the data are, as rows that multiply but are no array."""
 
     def new_basis(self, like: Array) -> Basis:
         """An empty basis of vectors with n entries, in the dtype and place of `like`."""
@@ -123,7 +122,7 @@ class Operator(Protocol):
 
 
 def embedded(found: Decomposition, live: np.ndarray, row: Array) -> Decomposition:
-    """The decomposition of data with more columns: those at `live` varied, the others are `row`."""
+    """The decomposition of data with more columns: those at `live` vary, the others are `row`."""
     xp, p = array_namespace(found.mean), row.shape[0]
     size = int(found.mean.shape[0])
     origin = np.arange(size, size + p)

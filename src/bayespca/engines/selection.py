@@ -1,4 +1,4 @@
-"""Which engine for which data: a pure function of what is known before any work is done."""
+"""Choice of the engine: a pure function of what is known before any work is done."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ ENGINES = ("dense", "gram", "randomized", "streaming", "sparse", "dask")
 
 # Below this many multiplications the precise way costs nothing worth saving.
 SMALL = 2e7
-# Up to this short side exact singular values are had in a fraction of a second.
+# Up to this short side exact singular values take a fraction of a second.
 MEDIUM = 1500
-# Columns multiplied in a typical run of the randomized engine, both ways: 8 steps of 32.
+# Columns multiplied in a typical run of the randomized engine, both ways.
 RANDOMIZED_COLUMNS = 512
 # The tridiagonal reduction runs half of its work at the speed of memory, not of arithmetic.
 REDUCTION = 4.0
@@ -18,7 +18,7 @@ REDUCTION = 4.0
 
 @dataclass(frozen=True)
 class Job:
-    """What an engine would have to do.
+    """The work that an engine is selected for.
 
     `layout` is "dense" (an array in memory), "sparse", "blocks" (a memory map, a file, a stream
     of blocks) or "dask"; `n_needed` the number of singular values that will surely be needed: all
@@ -42,7 +42,7 @@ class Job:
 
 
 def select(job: Job) -> str:
-    """The engine to start with. It may hand on to a more precise one once it sees the spectrum."""
+    """The engine to start with; it may hand over to a more precise one that the spectrum needs."""
     if job.layout == "blocks":
         return "streaming"
     if job.layout in ("sparse", "dask"):

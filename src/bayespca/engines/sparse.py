@@ -1,4 +1,4 @@
-"""Sparse matrices, centred without ever being made dense: only their short side's square is."""
+"""Sparse matrices, centred without being made dense: only the Gram matrix of the short side is."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LARGEST = 20_000
 
 
 def without_offsets(X: Sparse) -> tuple[Sparse, FloatArray]:
-    """The matrix less the means of columns without zeros, which leaves it as sparse; and these.
+    """The matrix less the means of columns without zeros, which leaves it as sparse; and the means.
 
-    Only such columns can have a mean that is large beside what varies, whose square would cost all
-    digits of the squares of that.
+    Only such columns can have means that are large beside the deviations from them. Squares of such
+    means would cost the squares of the deviations all their digits.
     """
     n, p = X.shape
     columns = X.tocsc()
@@ -32,7 +32,7 @@ def without_offsets(X: Sparse) -> tuple[Sparse, FloatArray]:
 
 
 def by_gram(X: Sparse, *, center: bool) -> Decomposition:
-    """Through XᵀX or XXᵀ of a scipy sparse matrix, in float64, less what the mean adds to it."""
+    """The decomposition from XᵀX or XXᵀ in float64, less what the mean adds to it."""
     n, p = X.shape
     if min(n, p) > LARGEST:
         raise ValueError(

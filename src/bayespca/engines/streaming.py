@@ -44,7 +44,7 @@ def decompose(
     Reads it once if that is precise enough for what `plan` makes of the spectrum. If not, and it
     can be read again, float32 data are multiplied in float64, and then blocks are merged by QR
     factorisations, which do not square the condition number. Data that cannot be read again are
-    multiplied in float64 at once, and the status says if that did not do.
+    multiplied in float64 at once, and the status says if that was not precise enough.
     """
     if source.n_samples is not None and source.n_samples > source.n_features:
         check_memory(source.n_features, source.n_features, LONG.itemsize, limit=memory_limit)
@@ -71,7 +71,7 @@ def _moments(source: Source, precision: DType, memory_limit: float) -> RunningMo
 
 
 def moments(source: Source) -> RunningMoments:
-    """Count, mean and scatter of all rows, by one pass; the rows where they are few."""
+    """Count, mean and scatter of all rows, in one pass; the rows themselves where they are few."""
     state = _moments(source, LONG, MEMORY_LIMIT)
     if not state.n_samples:
         raise UnusableData("there are no rows to decompose.")
@@ -81,7 +81,7 @@ def moments(source: Source) -> RunningMoments:
 def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
     """The decomposition of the rows seen so far.
 
-    Its status is not exact where `plan` asks for more than rounding errors leave.
+    Its status is not exact where `plan` needs more digits than rounding errors leave.
     """
     if not state.n_samples:
         raise UnusableData("there are no rows to decompose.")
@@ -107,7 +107,7 @@ def _streamed(found: Decomposition, status: Status) -> Decomposition:
 
 
 def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
-    """Through the p×p matrix: the scatter, with the mean put back if that is not to be removed."""
+    """The decomposition from the p×p scatter, with the mean put back if it is not to be removed."""
     assert state.scatter is not None
     scatter, unit, mean = state.scatter, state.unit, state.mean
     if not center:
@@ -128,7 +128,7 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
 
 
 def _from_rows(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
-    """Through the n×n matrix, or the singular value decomposition where that is not precise."""
+    """The decomposition from the n×n Gram matrix, or by SVD where that is not precise."""
     rows = np.concatenate(state.rows).astype(np.float64, copy=False)
     constant = constant_columns(rows, center=center)
     if 0 < constant.size < state.n_features:
@@ -154,7 +154,7 @@ def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> Decomposit
 def from_triangle(
     R: FloatArray, n_read: int, state: RunningMoments, *, center: bool
 ) -> Decomposition:
-    """R of the QR factorisation of the centred rows has their singular values and right vectors."""
+    """The decomposition from R of the centred rows, which has their values and right vectors."""
     p, n = state.n_features, state.n_samples
     if n_read != n:
         raise UnusableData(
@@ -176,7 +176,7 @@ def from_triangle(
 
 
 def _size(spectrum: Spectrum, mean: FloatArray, n: int) -> float:
-    """Root of the mean square of the data."""
+    """Root mean square of the data."""
     squares = spectrum.sum_of_squares * spectrum.scale / n / mean.size * spectrum.scale
     return float(np.sqrt(squares + np.mean(mean * mean)))
 

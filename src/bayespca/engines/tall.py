@@ -1,8 +1,8 @@
 """Tall matrices that stay with the workers of Dask, and the operator whose products they are.
 
-The randomized engine keeps orthonormal bases of both sides. That of the long side is as many
+The randomized engine keeps orthonormal bases of both sides. That of the long side has as many
 numbers per column as there are rows, so it stays where the rows are: the client sees inner
-products, and says how columns are combined. Factorisations of tall blocks are those of their
+products, and decides how columns are combined. Factorisations of tall blocks are those of their
 triangles, merged in a tree (tall-skinny QR).
 """
 
@@ -30,10 +30,10 @@ Centring = Callable[[Block, FloatArray | None, Live], Block]
 
 @dataclass(frozen=True, eq=False)
 class TallRows:
-    """b rows of length n, each cut into pieces that lie on the workers, as the rows of the data.
+    """b rows of length n, each cut into pieces on the workers in the same way as the data.
 
     `pieces[j][i]` becomes block i of some of the rows, as columns; `widths[j]` is their number.
-    Products with small matrices from the left, and with other such rows, work as those of arrays.
+    Products with small matrices from the left, and with other such rows, work as for arrays.
     """
 
     pieces: tuple[tuple[Delayed, ...], ...]
@@ -41,7 +41,7 @@ class TallRows:
     length: int
     dtype: DType
 
-    # NumPy is to leave products to us.
+    # Makes NumPy leave products to this class.
     __array_ufunc__ = None
 
     @property
@@ -90,7 +90,7 @@ class TallRows:
 
 @dataclass(frozen=True, eq=False)
 class TallColumns:
-    """The same as columns."""
+    """`TallRows` as columns."""
 
     rows: TallRows
 
@@ -106,7 +106,7 @@ class TallColumns:
 
 
 class TallBasis:
-    """Orthonormal rows that are appended block by block; as those of arrays."""
+    """Orthonormal `TallRows` that are appended block by block: a `Basis`."""
 
     def __init__(self, length: int, dtype: DType) -> None:
         self.rows = TallRows((), (), length, dtype)
@@ -180,7 +180,7 @@ class TallOperator:
 
     @cached_property
     def mean(self) -> FloatArray:
-        """What was removed from the columns of T."""
+        """The numbers that were removed from the columns of T."""
         return np.zeros(self.shape[1]) if self.shift is None else self.shift
 
     def matmul(self, Q: Floats) -> TallColumns:

@@ -1,4 +1,4 @@
-"""Triangles of QR factorisations, which stand for the rows that they were made of."""
+"""Triangles of QR factorisations, which stand for the rows they come from."""
 
 from __future__ import annotations
 

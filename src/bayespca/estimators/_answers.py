@@ -1,4 +1,4 @@
-"""What a fitted factorization answers: predictions, recommendations, and what is like what."""
+"""Predictions, recommendations and similar items from a fitted factorization."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ._iterating import Iterating
 
 
 class RatingsAnswers(Iterating[F]):
-    """An estimator of ratings, whose record says who the users and the items are.
+    """An estimator of ratings, whose record names the users and the items.
 
     The record is a `FactorizationFit`.
     """
 
     @property
     def _source(self) -> Any:
-        """What predictions are made of: the posterior, or draws from it."""
+        """The source of predictions: the posterior, or draws from it."""
         return cast(Any, self.fit_).answering
 
     def predict(
@@ -35,7 +35,7 @@ class RatingsAnswers(Iterating[F]):
         *,
         times: Input = None,
     ) -> ArrayOrPair:
-        """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
+        """Predicted ratings of items by users, clipped to `bounds_`; ids, or arrays that broadcast.
 
         With ``return_std=True`` it also returns the standard deviation of a rating, with ``"mean"``
         that of its mean, without the noise. Unknown users and items get the prior's answer, with a
@@ -210,7 +210,7 @@ class RatingsAnswers(Iterating[F]):
         return mean.reshape(shape)[()]
 
     def _new_cells(self, items: Input, ratings: Input) -> tuple[NDArray[np.int32], FloatArray]:
-        """Places of the known items among those rated, each once, and their ratings."""
+        """Places of the rated items that the fit knows, each once, and their mean ratings."""
         given = _identifiers.column(ratings, "ratings")
         values = _ratings.numbers(given, "ratings", lambda i: f"position {i} (counting from 0)")
         columns = np.atleast_1d(_asking.places(items, self.items_, "items"))

@@ -1,4 +1,4 @@
-"""The bridge to ArviZ, for versions 0.20 to 1.x: the only place that knows it."""
+"""The bridge to ArviZ, versions 0.20 to 1.x: the only module that imports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ABSENT = (
 
 
 def load() -> Any:
-    """The package, or None where it is not installed."""
+    """The package `arviz`, or None if it is not installed."""
     try:
         with warnings.catch_warnings():
             # Version 0.23 announces version 1 once a day.
@@ -32,10 +32,11 @@ def load() -> Any:
 def diagnostics(
     quantities: Mapping[str, FloatArray],
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """R-hat (rank-normalised, split) and bulk effective sample size of each quantity, or None.
+    """R-hat (rank-normalised, split) and bulk effective sample size of each quantity.
 
-    Quantities are (chain, draw) or (chain, draw, k); the answers floats or arrays of length k.
-    What cannot be known, such as R-hat of a single chain, is NaN.
+    Quantities are (chain, draw) or (chain, draw, k); results are floats or arrays of length k.
+    Results that cannot be computed, such as R-hat of a single chain, are NaN. Returns None if ArviZ
+    is not installed.
     """
     arviz = load()
     if arviz is None:
@@ -46,7 +47,7 @@ def diagnostics(
 
 
 def _each(function: Callable[[FloatArray], Any], values: FloatArray, *, n_chains: int) -> Any:
-    """A function of (chain, draw) for each entry, NaN where it needs more chains or draws."""
+    """Apply a function of (chain, draw) to each entry; NaN if it needs more chains or draws."""
     if values.ndim > 2:
         each = [_each(function, v, n_chains=n_chains) for v in np.moveaxis(values, -1, 0)]
         return np.array(each, dtype=np.float64)
@@ -57,9 +58,10 @@ def _each(function: Callable[[FloatArray], Any], values: FloatArray, *, n_chains
 
 
 def extreme(found: Mapping[str, Any], which: Any) -> tuple[str, float]:
-    """The quantity with the extreme value and that value; NaN, which compares to nothing, if none.
+    """Name and value of the quantity that `which`, a maximum or minimum, picks.
 
-    Entries of a vector are counted from 1.
+    Entries of a vector are counted from 1. If no value is known, the value is NaN, which exceeds no
+    limit.
     """
     flat = {
         f"{name} {i + 1}" if np.ndim(values) else name: float(value)
@@ -74,7 +76,7 @@ def extreme(found: Mapping[str, Any], which: Any) -> tuple[str, float]:
 
 
 def warn_of_mixing(r_hat: Mapping[str, Any] | None, limit: float, remedy: str) -> None:
-    """Warn of chains that are in different places; `remedy` names the options to raise."""
+    """Warn if the largest R-hat is above `limit`; `remedy` names the options to raise."""
     name, value = extreme(r_hat or {}, np.nanmax)
     if value > limit:
         words = name.replace("_", " ")
@@ -93,7 +95,7 @@ def inference_data(
     dims: Mapping[str, list[str]],
     coords: Mapping[str, Any],
 ) -> Any:
-    """ArviZ's InferenceData (0.x) or DataTree (1.x) of draws whose first axes are chain, draw."""
+    """Draws, with axes (chain, draw, …), as ArviZ's InferenceData (0.x) or DataTree (1.x)."""
     arviz = load()
     if arviz is None:
         raise ImportError(ABSENT)

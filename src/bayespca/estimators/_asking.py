@@ -1,4 +1,4 @@
-"""What is asked of a fitted factorization: ids, pairs, how many; and who is not known to it."""
+"""Arguments of a fitted factorization's methods: ids, pairs, counts, and unknown ids."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bayespca.arrays.types import FloatArray, Identifiers, Input
 from . import _identifiers
 
 Places = NDArray[np.intp]
-# Ids that a sentence lists.
+# Number of ids that a message lists.
 SHOWN = 5
 
 
 def places(ids: Input, known: Identifiers, name: str) -> Places:
-    """Places of one id, as an array without dimensions, or of several; −1 for who is not known."""
+    """Places of ids among the known ones, −1 if unknown; a single id gives an array of shape ()."""
     ids = _identifiers.here(ids)
     is_one = not hasattr(ids, "__len__") or isinstance(ids, str | bytes)
     if isinstance(ids, tuple):
@@ -28,7 +28,7 @@ def places(ids: Input, known: Identifiers, name: str) -> Places:
 
 
 def broadcast(rows: Places, columns: Places) -> tuple[Places, Places]:
-    """Places of pairs, in one shape."""
+    """Places of users and items, broadcast to one shape."""
     try:
         rows, columns = np.broadcast_arrays(rows, columns)
     except ValueError:
@@ -40,7 +40,7 @@ def broadcast(rows: Places, columns: Places) -> tuple[Places, Places]:
 
 
 def strangers_sentence(ids: Input, found: Places, what: str) -> str | None:
-    """A sentence about users or items that are not among those of the fit, if there are any."""
+    """A sentence about users or items that the fit did not have; None if there are none."""
     unknown = np.flatnonzero(found.ravel() < 0)
     if not unknown.size:
         return None
@@ -55,7 +55,7 @@ def strangers_sentence(ids: Input, found: Places, what: str) -> str | None:
 
 
 def warn_of_strangers(*asked: tuple[Input, Places, str]) -> None:
-    """Warn of ids that are not known: given ids, their places, and whose they are."""
+    """Warn of unknown ids; each argument holds ids, their places, and "user" or "item"."""
     for ids, found, what in asked:
         sentence = strangers_sentence(ids, found, what)
         if sentence is not None:
@@ -63,7 +63,7 @@ def warn_of_strangers(*asked: tuple[Input, Places, str]) -> None:
 
 
 def one(value: Input) -> list[Input]:
-    """One id in a list; a list or an array of them is refused."""
+    """A single id as a list; raise for a list or an array of ids."""
     if hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple):
         raise ValueError(f"one id is expected here, got a {type(value).__name__}: call for each.")
     return [value]
@@ -90,7 +90,7 @@ def checked_count(n: object) -> int:
 
 
 def largest(values: FloatArray, n: int) -> Places:
-    """Places of the n largest values, largest first; of equal ones the first."""
+    """Places of the n largest values, largest first; among ties the first come first."""
     n = min(n, values.size)
     if n < values.size:
         edge = np.partition(values, values.size - n)[values.size - n] if n else np.inf

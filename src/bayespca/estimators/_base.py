@@ -1,4 +1,4 @@
-"""What every estimator is: parameters, one record of the last fit, and attributes that read it."""
+"""The base of all estimators: options, one record of the last fit, attributes that read it."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ F = TypeVar("F")
 C = TypeVar("C", bound=Callable[..., Any])
 RECORD: Any = F
 
-# An estimator, whatever its record is.
+# An estimator with any record.
 AnyEstimator: TypeAlias = "Estimator[Any]"
-# Estimators that can be saved, by name: each class that says what its record is.
+# Estimators that can be saved, by name: every class that declares its record.
 ESTIMATORS: dict[str, type[AnyEstimator]] = {}
 WIDTH = 100
-# Kinds of attributes that many have.
+# Kinds that many attributes share.
 PER_COMPONENT = "array of shape (n_components_,)"
 PER_FEATURE = "array of shape (n_features,)"
 PER_ENTRY = "array of shape (n_components_, n_features)"
-# What comes after the attributes in a docstring.
+# Start of the section that follows the attributes in a docstring.
 EXAMPLES = "\n    Examples\n    ----"
 
 
 def once(function: C) -> C:
-    """`cache` for functions of a class; type checkers take classes for unhashable."""
+    """`cache` for functions of a class, which type checkers take for unhashable."""
     return cast(C, cache(function))
 
 
 def typed(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Reads an array of a record, in the type of the data."""
+    """A reader of the same array of a record, in the dtype of the data."""
     return lambda fit: read(fit).astype(fit.dtype)
 
 
@@ -90,12 +90,12 @@ class Fitted:
         raise AttributeError(f"{self.name} cannot be set: it is read from fit_.")
 
     def is_of(self, record: type) -> bool:
-        """Whether such a record has what is read; a function of ours knows its record."""
+        """Whether this class of records has the field; with `read` it is taken for granted."""
         known = {field for cls in record.__mro__ for field in (*vars(cls), *_annotated(cls))}
         return self._read is not None or self.field in known
 
     def paragraph(self) -> str:
-        """The entry of a docstring."""
+        """The attribute's entry in the docstring of its class."""
         head = textwrap.indent(f"{self.name} : {self.kind}", " " * 4)
         indent = " " * 8
         body = textwrap.fill(self.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
@@ -106,10 +106,9 @@ class Fitted:
 class Estimator(BaseEstimator, Generic[F]):
     """An estimator whose options are fields, and whose last fit is the frozen record `fit_`.
 
-    `class Model(Estimator[Record])` says what the record is. That is all that model files,
-    notebooks and the docstring need: attributes are `Fitted`, and what a file may hold follows from
-    the annotations of the record. Other attributes that belong to a fit are annotated here, and in
-    subclasses, without a value.
+    `class Model(Estimator[Record])` declares the record. Model files, notebooks and the docstring
+    need nothing else: attributes are `Fitted`, and the annotations of the record define what a file
+    may hold. Other attributes of a fit are annotated, without a value, here and in subclasses.
     """
 
     fit_: F
@@ -126,7 +125,7 @@ class Estimator(BaseEstimator, Generic[F]):
     converged_ = Fitted("bool", "Whether the iteration settled; True if there was none.")
     n_iter_ = Fitted("int", "Number of steps; a closed form counts as one.")
 
-    # What the constructor takes; see `_options.table`.
+    # Options of the constructor; see `_options.table`.
     options: ClassVar[Mapping[str, Option]] = {}
     # The class of `fit_`.
     _record: ClassVar[type]
@@ -148,7 +147,7 @@ class Estimator(BaseEstimator, Generic[F]):
             cls.options = completed(cls.options, cls.__init__)
         cls.__doc__ = documented(cls)
         known = ESTIMATORS.setdefault(cls.__name__, cls)
-        # Run again in a notebook, the same class is another one.
+        # A notebook cell that runs again defines the same class anew.
         if known.__module__ == cls.__module__:
             ESTIMATORS[cls.__name__] = cls
 
@@ -158,11 +157,11 @@ class Estimator(BaseEstimator, Generic[F]):
         return self
 
     def _chosen(self) -> SimpleNamespace:
-        """The options, each checked by itself."""
+        """The options, each checked on its own."""
         return chosen(self)
 
     def _keep(self, fit: F | Fit[Any], features: Features | None = None) -> Self:
-        """Replace the last fit and all that belongs to it, when nothing can fail any more."""
+        """Replace the last fit and all that belongs to it; call this once nothing can fail."""
         for name in kept_by(type(self)):
             self.__dict__.pop(name, None)
         about = {} if features is None else _input.attributes_of(features)
@@ -173,11 +172,11 @@ class Estimator(BaseEstimator, Generic[F]):
         return self
 
     def _reads_holes(self) -> bool:
-        """Whether NaN in rows are holes, rather than mistakes."""
+        """Whether NaN marks a hole rather than a mistake."""
         return False
 
     def _check_kept(self) -> None:
-        """Raise ValueError unless the record and what is beside it belong together."""
+        """Raise ValueError unless the record and the attributes beside it match."""
         p, names = vars(self).get("n_features_in_"), vars(self).get("feature_names_in_")
         size = getattr(self.fit_, "n_features", p)
         if size is not None and p is None:
@@ -200,7 +199,7 @@ class Estimator(BaseEstimator, Generic[F]):
     # --- notebooks, scikit-learn ---------------------------------------------------------------
 
     def _repr_html_inner(self) -> str:
-        """What `_repr_html_` gives: a fitted model at a glance, or scikit-learn's diagram."""
+        """HTML for `_repr_html_`: a fitted model at a glance, or scikit-learn's diagram."""
         if not self.__sklearn_is_fitted__():
             return str(super()._repr_html_inner())
         from ._notebook import fragment
@@ -208,7 +207,7 @@ class Estimator(BaseEstimator, Generic[F]):
         return fragment(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What Jupyter asks for first; without HTML where ``set_config(display="text")``."""
+        """Output that Jupyter prefers; it has no HTML under ``set_config(display="text")``."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
             bundle["text/html"] = self._repr_html_inner()
@@ -220,9 +219,9 @@ class Estimator(BaseEstimator, Generic[F]):
 
 @once
 def kept_by(cls: type[AnyEstimator]) -> Mapping[str, Any]:
-    """What an estimator holds once it is fitted, and the annotation of each.
+    """Attributes that an estimator holds once it is fitted, with their annotations.
 
-    Options of a base are none of it, even where a subclass with a constructor of its own sets them.
+    Options of a base class do not count, even if a subclass with its own constructor sets them.
     """
     bases = [base for base in reversed(cls.__mro__) if issubclass(base, Estimator)]
     options = {
@@ -239,7 +238,7 @@ def kept_by(cls: type[AnyEstimator]) -> Mapping[str, Any]:
 
 
 def own_first(cls: type[AnyEstimator]) -> inspect.Signature:
-    """The signature of a constructor, with options that are inherited at the end."""
+    """The signature of a constructor, with inherited options at the end."""
     signature = inspect.signature(cls.__init__)
     own = {"self", *_annotated(cls)}
     inherited = {name for base in cls.__mro__[1:] for name in _annotated(base)}
@@ -251,7 +250,7 @@ def own_first(cls: type[AnyEstimator]) -> inspect.Signature:
 
 
 def attributes_of(cls: type[AnyEstimator]) -> list[Fitted]:
-    """Those that the record of an estimator has, its own first."""
+    """The `Fitted` attributes that the record of an estimator has, the class's own first."""
     found: dict[str, Fitted] = {}
     for base in cls.__mro__:
         for name, value in vars(base).items():
@@ -270,7 +269,7 @@ def documented(cls: type[AnyEstimator]) -> str:
 
 
 def _besides(cls: type[AnyEstimator]) -> str:
-    """What is no `Fitted`."""
+    """Docstring entries of the attributes that are not `Fitted`."""
     features = "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
     record = f"    fit_ : {cls._record.__name__}\n        The record that holds all of these.\n"
     return record + (features if hasattr(cls._record, "n_features") else "")

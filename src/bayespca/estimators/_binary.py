@@ -1,4 +1,4 @@
-"""Tables of zeros and ones as users pass them, and the sentences they get when it will not do."""
+"""Tables of zeros and ones as users pass them, and messages about other input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._warnings import warn
 
 @dataclass(frozen=True, eq=False)
 class BinaryData(BinaryCells):
-    """A table of zeros and ones, its columns, and the type that answers about it have."""
+    """A table of zeros and ones, its columns, and the dtype of results computed from it."""
 
     features: Features = field(kw_only=True)
     dtype: DType = field(kw_only=True)
@@ -39,15 +39,15 @@ class BinaryReader(Iterating[F]):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        # scikit-learn's checks have other numbers than zeros and ones.
+        # scikit-learn's checks use numbers other than zeros and ones.
         tags._skip_test = self.binarize is None
         return tags
 
 
 def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> BinaryData:
-    """A table of 0, 1 and NaN, or of any numbers with a threshold in `binarize`.
+    """Read a table of 0, 1 and NaN, or of any numbers if `binarize` is a threshold.
 
-    Booleans, whole numbers and floats of any size; masked cells and NaN are holes.
+    Cells are booleans, integers or floats of any size; masked cells and NaN are holes.
     """
     X, features = _input.checked(
         estimator,
@@ -65,7 +65,7 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> BinaryData:
 
 
 def _kept_type(dtype: DType) -> DType:
-    """float32 stays float32, all else becomes float64."""
+    """float32 stays float32; everything else becomes float64."""
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
@@ -95,13 +95,13 @@ def _wrong_value(X: Numbers, wrong: BoolArray, features: Features) -> str:
 
 
 def check_any_value(data: BinaryCells) -> None:
-    """Raise where all cells are holes."""
+    """Raise if all cells are holes."""
     if data.seen is not None and not data.seen.any():
         raise ValueError(f"Input X has no value at all: its {data.seen.size} cells are NaN.")
 
 
 def checked_weights(sample_weight: Input, data: BinaryCells) -> FloatArray | None:
-    """Weights of rows as numbers; None where there are none."""
+    """Row weights as floats, checked; None if there are none."""
     if sample_weight is None:
         return None
     weights = np.asarray(
@@ -115,7 +115,7 @@ def checked_weights(sample_weight: Input, data: BinaryCells) -> FloatArray | Non
 def report(
     estimator: AnyEstimator, fitted: Fit[Any], data: BinaryCells, found: str, seconds: float
 ) -> None:
-    """Warn of sweeps that ended early, and print what was found if `verbose` asks for it."""
+    """Warn if the sweeps ended early, and print a summary line if `verbose` is set."""
     warn(fitted)
     if estimator.verbose:
         n, p = data.shape

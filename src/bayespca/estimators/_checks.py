@@ -1,4 +1,4 @@
-"""The checks of what a PCA takes for granted, on the data that it was fitted to."""
+"""Checks of a PCA's assumptions on the data that it was fitted to."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from bayespca.spectrum.records import Advice
 from ._reading import functions
 from .wording import names_of
 
-# Cells of the first rows that are looked at, the fewest rows, and what columns need to be compared.
+# Checks read the first rows: as many as have CELLS cells, but at least FEWEST. The comparison of p
+# columns needs 2p + FOR_COLUMNS.
 CELLS, FEWEST, FOR_COLUMNS = 100_000, 40, 50
-# Columns that are looked at where there are very many, in stretches of so many, and how many times
-# as many as components there must be.
+# Of very many columns, checks read about OF_MANY, in stretches of STRETCH, provided that this is at
+# least FEW times the number of components.
 OF_MANY, STRETCH, FEW = 500, 50, 10
-# Up to so many cells scores of all rows are looked at.
+# The scores of all rows are checked only up to this many cells.
 MANY_CELLS = 500_000
-# Smallest singular value over the largest if a column may follow from others.
+# A column may follow from others if the smallest singular value over the largest is below this.
 NEXT_TO_NOTHING = 1e-6
 ONE_ROW = (
     "There is a single sample, and components are what samples differ in: give at least two. Rows "
@@ -43,7 +44,7 @@ ONE_ROW = (
 
 
 def checked(data: Data, fit: PCAFit) -> PCAFit:
-    """A fit with what the checks of its data have to say; for dense data in memory."""
+    """The fit with advice from the checks of its data, which are for dense data in memory."""
     if data.where is not Where.DENSE:
         return fit
     advice = tuple(_advice(data, fit))
@@ -56,7 +57,7 @@ def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
     if n == 1:
         yield Advice("one-row", ONE_ROW)
         return
-    # Not every library has slices that end beyond an array.
+    # Not every array library allows slices that end beyond the array.
     some = data.values[: min(max(CELLS // p, FEWEST), n), :]
     rows = on_host(some)
     found = [_of_values(rows, fit), _of_columns(data, fit, len(rows))]
@@ -67,7 +68,7 @@ def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
 
 def _of_values(rows: FloatArray, fit: PCAFit) -> Advice | None:
     found = of_values(rows)
-    # With noise of rows and columns, counts are accounted for.
+    # A noise model of rows and columns accounts for counts.
     counts = found is not None and found.code == COUNTS
     return None if counts and fit.noise.name == BOTH.name else found
 
@@ -99,7 +100,7 @@ def _of_order(rows: Array, fit: PCAFit) -> Advice | None:
 
 
 def _some_columns(n: int, p: int) -> NDArray[np.intp]:
-    """All columns, and of very many some stretches."""
+    """All columns, or some stretches if there are very many."""
     if p < 2 * max(CELLS // n, OF_MANY):
         return np.arange(p)
     step = p // OF_MANY
@@ -107,12 +108,12 @@ def _some_columns(n: int, p: int) -> NDArray[np.intp]:
 
 
 def _tell(columns: NDArray[np.intp], posterior: Posterior) -> bool:
-    """Whether so few columns tell what is left of a row."""
+    """Whether these columns are enough to compute the residuals of a row."""
     return not posterior.correlation and FEW * len(posterior.components) <= columns.size
 
 
 def _of_one_row(data: Data, fit: PCAFit) -> Advice | None:
-    # Rows with noise of their own are spoken of elsewhere.
+    # Other advice covers noise that differs between rows.
     if math.prod(data.values.shape) > MANY_CELLS or fit.noise.samples is not None:
         return None
     read, posterior = functions(fit.posterior)
@@ -124,7 +125,7 @@ def _names(data: Data) -> list[str]:
 
 
 def _may_depend(fit: PCAFit) -> bool:
-    """Whether a column may follow from others: something nearly vanishes, or may do so."""
+    """Whether a column may follow from others: a singular value vanishes, or an unseen one may."""
     gamma = fit.spectrum.singular_values
     if fit.n_features > MOST_COLUMNS or not gamma.size:
         return False

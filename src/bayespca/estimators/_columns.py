@@ -1,4 +1,4 @@
-"""The likelihoods of the columns of a table, as given or as dtypes and values suggest."""
+"""Likelihoods of a table's columns, as given or as dtypes and values suggest."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from bayespca.discrete.columns import CATEGORICAL, COUNTS, NAMES, WITH_LEVELS, T
 
 from ._tables import Level, RawColumn, RawTable
 
-# More levels than these are names, not categories.
+# A column with more levels than this holds names, not categories.
 MOST_LEVELS = 50
 
-# What columns of a sparse matrix can be: their zeros are cells like others.
+# Likelihoods for columns of a sparse matrix, whose zeros are cells like any other.
 OF_SPARSE = (*COUNTS, "bernoulli")
 
 
 def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
-    """What each column is; `likelihood` is "auto", a name for all, or names by column."""
+    """Description of each column; `likelihood` is "auto", one name for all, or names by column."""
     asked = _asked(raw, likelihood)
     if raw.is_sparse:
         return _of_sparse(raw, asked)
@@ -34,7 +34,7 @@ def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
 
 
 def codes(raw: RawTable, columns: Sequence[TableColumn]) -> Any:
-    """Numbers, counts and codes of levels, NaN in holes: (n, p); sparse where the table is."""
+    """Cells as numbers, counts or codes of levels, NaN in holes: (n, p); sparse if the table is."""
     if raw.is_sparse:
         _check_sparse(raw, [column.likelihood for column in columns])
         return raw.table
@@ -65,7 +65,7 @@ def _asked(raw: RawTable, likelihood: Any) -> dict[str, str]:
 
 
 def _of_sparse(raw: RawTable, asked: Mapping[str, str]) -> tuple[TableColumn, ...]:
-    """Columns of a sparse matrix: all zeros and ones, or all counts, unless asked otherwise."""
+    """Columns of a sparse matrix: all zeros and ones, or all counts, unless given otherwise."""
     matrix = raw.table.tocsc()
     auto = "bernoulli" if bool((matrix.data == 1).all()) else None
     kinds = [asked.get(name, auto) for name in raw.names]
@@ -84,7 +84,7 @@ def _of_sparse(raw: RawTable, asked: Mapping[str, str]) -> tuple[TableColumn, ..
 
 
 def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
-    """Raise unless the cells of a sparse matrix can be what its columns are."""
+    """Raise unless the cells of a sparse matrix suit the likelihoods of its columns."""
     for name, kind in zip(raw.names, kinds, strict=True):
         if kind not in OF_SPARSE:
             raise ValueError(
@@ -105,7 +105,7 @@ def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
 
 
 def described_column(raw: RawColumn, asked: str | None) -> TableColumn:
-    """What one column is; None for `asked` where it is read from the table."""
+    """Description of one column; if `asked` is None, the table suggests its likelihood."""
     if raw.holes.all():
         raise ValueError(
             f"column {raw.name!r} has no value at all: leave it out, as nothing is known of it."
@@ -120,14 +120,14 @@ def described_column(raw: RawColumn, asked: str | None) -> TableColumn:
         _check_counts(raw.name, raw.numbers)
         return TableColumn(raw.name, name, center=float(values.mean()))
     spread = float(values.std())
-    # A column that does not vary is measured in units of its size, or in ones.
+    # A constant column is scaled by its size, or by 1 if it is zero.
     tiny = spread <= 1e-12 * float(np.abs(values).max())
     scale = (float(np.abs(values).max()) or 1.0) if tiny else spread
     return TableColumn(raw.name, "normal", center=float(values.mean()), scale=scale)
 
 
 def _likelihood_of(raw: RawColumn, values: FloatArray) -> str:
-    """What flags and numbers are by themselves."""
+    """The likelihood that flags or numbers suggest."""
     distinct = np.unique(values)
     if raw.is_flags or np.array_equal(distinct, [0.0, 1.0]):
         return "bernoulli"
@@ -173,7 +173,7 @@ def _numeric_levels(raw: RawColumn, values: FloatArray, name: str) -> Sequence[L
 
 
 def by_frequency(counts: Mapping[Level, int]) -> list[Level]:
-    """The most frequent level first, as categories are told apart in that order."""
+    """Levels, most frequent first: the order in which sticks are broken."""
     return sorted(counts, key=lambda level: (-counts[level], str(level)))
 
 

@@ -1,4 +1,4 @@
-"""What an option may be: in the words of messages, in those of docstrings, and as a test."""
+"""Constraints on options: a test, the words of a message, and the kind in a docstring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
-# More words than these are not listed in the head of a docstring's entry.
+# The head of a docstring's entry lists at most this many words.
 LISTED = 5
 SEEDS = (
     np.random.Generator,
@@ -22,9 +22,9 @@ SEEDS = (
 
 @dataclass(frozen=True)
 class Constraint:
-    """One of some kinds of values; `a | b` is a kind more.
+    """The kinds of values that an option accepts; `a | b` accepts the kinds of both.
 
-    `words` are those of a message, `kinds` those of a docstring, one of each for each kind.
+    Each kind has an entry in `words`, for messages, and one in `kinds`, for docstrings.
     """
 
     words: tuple[str, ...]
@@ -43,7 +43,7 @@ class Constraint:
         return _listed(self.kinds)
 
     def check(self, name: str, value: object) -> None:
-        """Raise ValueError with the name of the option, what it may be, and what it is."""
+        """Raise ValueError with the option's name, its allowed values and the one given."""
         if not self.fits(value):
             words = _listed(self.words)
             raise ValueError(f"{name} must be {words}{';' if ',' in words else ','} got {value!r}.")
@@ -62,7 +62,7 @@ def _is_one_of(value: Any, options: Sequence[object]) -> bool:
 
 
 def one_of(*options: object) -> Constraint:
-    """Nothing but these."""
+    """Exactly one of these values."""
     listed = ", ".join(repr(option) for option in options)
     braces = ", ".join(map(quoted, options))
     kind = f"{{{braces}}}" if len(options) <= LISTED else "str"
@@ -70,12 +70,12 @@ def one_of(*options: object) -> Constraint:
 
 
 def word(option: object) -> Constraint:
-    """This one, beside others."""
+    """This value, as one kind among others."""
     return Constraint((repr(option),), (quoted(option),), lambda value: _is_one_of(value, [option]))
 
 
 def quoted(value: object) -> str:
-    """As it is written in a docstring."""
+    """The value as a docstring writes it."""
     return f'"{value}"' if isinstance(value, str) else f"{value!r}".replace("e-0", "e-")
 
 
@@ -91,7 +91,7 @@ def _is_finite(value: object) -> bool:
 
 
 def whole(least: int, what: str = "") -> Constraint:
-    """A whole number of at least `least`; `what` tells in a message what it counts."""
+    """A whole number of at least `least`; `what` says in messages what it counts."""
     words = f"a whole number of at least {least}" + (f", {what}" if what else "")
     return Constraint((words,), ("int",), lambda value: _is_whole(value, least))
 
@@ -151,7 +151,7 @@ INTERVAL = Constraint(("two numbers (lowest, highest)",), ("(low, high)",), _is_
 
 
 def several(words: str, kind: str, item: Constraint | None = None) -> Constraint:
-    """A sequence or an array, each item as it may be."""
+    """A sequence or an array, whose items all satisfy `item`."""
     return Constraint(
         (words,),
         (kind,),
@@ -160,7 +160,7 @@ def several(words: str, kind: str, item: Constraint | None = None) -> Constraint
 
 
 def from_annotation(annotation: Any) -> Constraint:
-    """Words in a `Literal`, or a flag: what needs no more than its annotation."""
+    """The constraint that an annotation implies: words of a `Literal`, or a flag."""
     if get_origin(annotation) is Literal:
         return one_of(*get_args(annotation))
     if annotation is bool:

@@ -1,4 +1,4 @@
-"""Ratings in columns of Dask: brought together by users, items numbered, predictions when asked."""
+"""Ratings in Dask columns: grouped by user, with numbered items and lazy predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayespca.sources.tasks import array_of_parts, mapped_parts, reduced
 from . import _identifiers, _ratings
 from ._base import AnyEstimator
 
-# A table of pandas, or of Dask.
+# A pandas or Dask table.
 Frame: TypeAlias = Any
 
 NAMES = ("user", "item", "rating")
@@ -28,8 +28,8 @@ NAMES = ("user", "item", "rating")
 
 @dataclass(frozen=True, eq=False)
 class DistantCells:
-    """Ratings on Dask: ids of the items, blocks of `UserCells` with each pair once, bounds, and how
-    many ratings were merged.
+    """Ratings on Dask: item ids, blocks of `UserCells` with each pair once, bounds, and the number
+    of duplicates that were merged.
     """
 
     items: Identifiers
@@ -42,14 +42,14 @@ class DistantCells:
 
 
 def is_distant(*columns: Input) -> bool:
-    """Whether any of the columns is one of Dask's."""
+    """Whether any of the columns belongs to Dask."""
     return any(map(is_dask, columns))
 
 
 def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> DistantCells:
-    """Ratings as three columns of a Dask DataFrame.
+    """Read ratings from three columns of a Dask DataFrame.
 
-    They are read twice: to number the items, and to bring the ratings of each user together.
+    This takes two passes: one numbers the items, the other groups the ratings by user.
     """
     frame = framed(users, items, ratings)
     parts = frame.to_delayed()
@@ -59,7 +59,7 @@ def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> Dis
         raise ValueError("there are no ratings: at least one is needed.")
     if bounds == "auto":
         bounds = (look.low, look.high) if look.values.size <= _ratings.SCALE else None
-    # By tasks that depend on nothing else: they can be done again when a worker is lost.
+    # Tasks depend on nothing but their inputs, so they can run again when a worker is lost.
     together = frame.shuffle("user", shuffle_method="tasks").to_delayed()
     found = kept(mapped_parts(_cells, together, broadcast=[look.items]))
     counts = total_over(tuple(found), _counts)
@@ -68,7 +68,7 @@ def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> Dis
 
 
 def framed(*columns: Input) -> Frame:
-    """Columns of one Dask DataFrame as one of their own, under the names that are used here."""
+    """Columns of one Dask DataFrame as a DataFrame of their own, renamed to `NAMES`."""
     for name, column in zip(NAMES, columns, strict=False):
         if not (is_dask(column) and hasattr(column, "to_frame")):
             raise TypeError(
@@ -79,12 +79,12 @@ def framed(*columns: Input) -> Frame:
     return first.to_frame(name=NAMES[0]).assign(**dict(zip(NAMES[1:], others, strict=False)))
 
 
-# --- what there is -----------------------------------------------------------------------------
+# --- a first look ------------------------------------------------------------------------------
 
 
 class _Look(NamedTuple):
-    """A look at some partitions: number of ratings, ids of the items, different ratings (up to a
-    few more than a scale has), the smallest and the largest.
+    """Summary of some partitions: number of ratings, item ids, distinct ratings (at most one more
+    than a scale has), and the smallest and the largest rating.
     """
 
     n_ratings: int
@@ -134,14 +134,14 @@ def _ids(part: Frame, name: str) -> Identifiers:
 
 
 class _Counts(NamedTuple):
-    """Users of each block, and different pairs of all."""
+    """Number of users of each block, and of distinct pairs in all blocks."""
 
     users: list[int]
     n_different: int
 
 
 def _cells(part: Frame, items: Identifiers) -> UserCells:
-    """The ratings of the users of a part, those of the same item averaged."""
+    """The ratings of a partition by user; repeated ratings of an item are averaged."""
     users, rows = _identifiers.numbered(_ids(part, "user"), "users")
     columns = _identifiers.places(_ids(part, "item"), items, "items").astype(np.int32)
     shape = (users.size, items.size)
@@ -154,18 +154,18 @@ def _counts(cells: UserCells) -> _Counts:
     return _Counts([cells.users.size], cells.side.values.size)
 
 
-# --- the model of it ---------------------------------------------------------------------------
+# --- after the fit -----------------------------------------------------------------------------
 
 
 def in_order(users: Identifiers) -> NDArray[np.intp]:
-    """Numbers in their order; other ids as they have come."""
+    """Order of the users: numbers ascending, other ids as they came."""
     return np.arange(users.size) if users.dtype == object else np.argsort(users, kind="stable")
 
 
 def predicted(
     estimator: AnyEstimator, users: Input, items: Input, return_std: bool | str
 ) -> DaskArray:
-    """Predictions for the pairs of two columns, as Dask arrays with a block for each partition."""
+    """Predictions for the pairs of two columns, as Dask arrays with one block per partition."""
     parts = framed(users, items).to_delayed()
     like = np.empty((0, 2)) if return_std else np.empty(0)
     found = array_of_parts(parts, _predicted, estimator, return_std, like=like)
@@ -173,7 +173,7 @@ def predicted(
 
 
 def _predicted(part: Frame, estimator: AnyEstimator, return_std: bool | str) -> NDArray[np.float64]:
-    # Not `predict`, whose warnings would be one for each partition, on workers.
+    # `predict` would warn on the workers, once per partition.
     rows = _identifiers.places(_ids(part, "user"), estimator.users_, "users")
     columns = _identifiers.places(_ids(part, "item"), estimator.items_, "items")
     found = estimator._predicted(estimator.fit_.answering, rows, columns, return_std)

@@ -1,4 +1,4 @@
-"""Views that are Dask arrays: side by side on the workers, and what a fit needs to know of them."""
+"""Views that are Dask arrays: checked, joined and selected on the workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayespca.views.partitioned import ViewsLook
 
 
 def distant_array(table: Input, name: str) -> DaskArray:
-    """A Dask array of two dimensions with a known number of rows; raise for what is not."""
+    """Return `table` if it is a Dask matrix with a known number of rows; raise otherwise."""
     if is_dask_table(table) or not hasattr(table, "chunks"):
         raise TypeError(
             f"{name} is a Dask {type(table).__name__}, but views on Dask are arrays, whose rows "
@@ -29,12 +29,12 @@ def distant_array(table: Input, name: str) -> DaskArray:
         raise ValueError(
             f"{name} has {table.shape[0]} rows and {table.shape[1]} columns: leave it out."
         )
-    partitioned(table, wide=False)  # raises for what is not a matrix of numbers
+    partitioned(table, wide=False)  # raises unless it is a matrix of numbers
     return table
 
 
 def beside(tables: Sequence[Numbers | DaskArray]) -> Numbers | DaskArray:
-    """Tables with the same rows side by side: by Dask where one of them is on workers."""
+    """Tables with the same rows, side by side; a Dask array if any of them is one."""
     if not any(map(is_dask, tables)):
         return np.concatenate(tables, axis=1)
     array = dask_module("array")
@@ -45,13 +45,13 @@ def beside(tables: Sequence[Numbers | DaskArray]) -> Numbers | DaskArray:
 
 
 def nothing(like: DaskArray, p: int) -> DaskArray:
-    """p columns of NaN beside an array."""
+    """p columns of NaN with the rows, chunks and dtype of `like`."""
     shape, rows = (like.shape[0], p), like.chunks[0]
     return dask_module("array").full(shape, np.nan, chunks=(rows, -1), dtype=like.dtype)
 
 
 def rows_of_view(values: DaskArray, look: ViewsLook, view: Counts, v: int) -> DaskArray | None:
-    """The rows that have values in a view; None where these do not vary."""
+    """The rows with values in view v; None if there are fewer than two or they do not vary."""
     js, columns = np.flatnonzero(view == v), look.columns
     if look.rows[v] < 2 or not (columns.high > columns.low)[js].any():
         return None

@@ -1,4 +1,4 @@
-"""Standard deviations of measurements and weights of samples, as people give them to `fit`."""
+"""Standard deviations of measurements and weights of samples, as users pass them to `fit`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayespca.sources.data import Data, Where
 
 
 def known_errors(error_std: Any, sample_weight: Any, data: Data) -> KnownErrors | None:
-    """Errors that are known, checked against the data; None where nothing was given."""
+    """Known errors, checked against the data; None if nothing informative was given."""
     if error_std is None and sample_weight is None:
         return None
     if data.where is not Where.DENSE:
@@ -28,7 +28,7 @@ def known_errors(error_std: Any, sample_weight: Any, data: Data) -> KnownErrors 
         return found
     weights = _weights(_numbers(sample_weight), n)
     if (weights == weights[0]).all():
-        # Weights that are all the same say nothing.
+        # Equal weights carry no information.
         return found if error_std is not None else None
     spread = 1 / np.sqrt(weights)
     rows = spread if found.rows is None else found.rows * spread
@@ -71,7 +71,7 @@ def _errors(std: FloatArray, n: int, p: int) -> KnownErrors:
 
 
 def _in_two_axes(std: FloatArray, n: int, p: int) -> FloatArray:
-    """One for each row is a column, one for each column a row."""
+    """Errors with two axes: one per row becomes a column, one per column a row."""
     if std.ndim == 1 and n != p and std.size in (n, p):
         return std[:, None] if std.size == n else std[None, :]
     if std.ndim == 2 and std.shape in ((n, p), (n, 1), (1, p)):
@@ -86,7 +86,7 @@ def _in_two_axes(std: FloatArray, n: int, p: int) -> FloatArray:
 
 
 def _check_finite(smallest: FloatArray, what: str) -> None:
-    """Raise where a whole row or column says nothing."""
+    """Raise if the errors of a whole row or column are infinite."""
     empty = np.flatnonzero(~np.isfinite(smallest))
     if empty.size:
         raise ValueError(
@@ -96,7 +96,7 @@ def _check_finite(smallest: FloatArray, what: str) -> None:
 
 
 def _weights(weights: FloatArray, n: int) -> FloatArray:
-    """Weights with a mean of 1."""
+    """Weights, checked and scaled to a mean of 1."""
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must have the shape ({n},), got {weights.shape}.")
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))

@@ -1,4 +1,4 @@
-"""What is kept of a `MatrixFactorization`: factors, whose they are, and who rated what."""
+"""The record of a fitted `MatrixFactorization`: factors, their ids, and who rated what."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FactorizationFit(RatingsFit):
 
     @property
     def answering(self) -> RatingsPosterior | RatingsDraws:
-        """What predictions are made of."""
+        """The source of predictions: the posterior, or draws from it."""
         return self.posterior if self.draws is None else self.draws
 
     @property
@@ -42,12 +42,12 @@ class FactorizationFit(RatingsFit):
 
     @property
     def mean(self) -> float:
-        """m in the units of the ratings: what is expected where nobody is known."""
+        """m in the units of the ratings: the prediction for an unknown user and an unknown item."""
         return float(self.posterior.mean * self.posterior.unit + self.posterior.location)
 
     @property
     def mean_rating(self) -> float:
-        """The mean of all ratings, which is taken off where there are biases."""
+        """The mean of all ratings, which a model with biases subtracts."""
         if not self.posterior.biases:
             raise AttributeError("this model has no biases, and does not know the mean rating.")
         return self.posterior.location
@@ -57,14 +57,14 @@ class FactorizationFit(RatingsFit):
         return int(self.seen_items.size)
 
     def factors(self, side: RatingsFactor) -> Numbers:
-        """Means of users or items."""
+        """Posterior means of the factors of users or items; products have the ratings' unit."""
         return side.mean[:, : self.n_components] * self._root(side)
 
     def factors_std(self, side: RatingsFactor) -> Numbers:
         return side.std()[:, : self.n_components] * self._root(side)
 
     def biases(self, side: RatingsFactor) -> Numbers:
-        """In units of ratings; AttributeError for models without."""
+        """Biases of users or items in units of ratings; AttributeError for models without them."""
         if not self.posterior.biases:
             raise AttributeError("this model has no biases.")
         unit = side.mean.dtype.type(self.posterior.unit)
@@ -74,7 +74,7 @@ class FactorizationFit(RatingsFit):
         return side.mean.dtype.type(np.sqrt(self.posterior.unit))
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts are consistent."""
         posterior, n, m = self.posterior, self.users.size, self.items.size
         for side, size, name in ((posterior.rows, n, "user"), (posterior.columns, m, "item")):
             if side.mean.shape[0] != size:
@@ -96,7 +96,7 @@ class FactorizationFit(RatingsFit):
 
 
 def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
-    """A fit of cells, with whose they are."""
+    """The record of a fit to these cells: the fit, its users and items, and diagnostics."""
     return extended(
         fitted,
         FactorizationFit,
@@ -119,7 +119,7 @@ def duplicates_sentence(count: int) -> str:
 
 
 def _with_facts(status: Status, cells: _ratings.Cells) -> Status:
-    """A status that also tells of duplicates, and of rows and columns without ratings."""
+    """The status with advice about duplicates, and about users and items without ratings."""
     if cells.n_duplicates:
         status = status.but("duplicates", duplicates_sentence(cells.n_duplicates))
     for code, name, count in zip(
@@ -132,7 +132,7 @@ def _with_facts(status: Status, cells: _ratings.Cells) -> Status:
 
 
 def check_storable(fit: FactorizationFit) -> None:
-    """Raise TypeError for ids that have no place in a model file."""
+    """Raise TypeError for ids that a model file cannot hold."""
     for name, ids in (("users_", fit.users), ("items_", fit.items)):
         strange = [value for value in ids if not isinstance(value, str)]
         if ids.dtype == object and strange:

@@ -1,4 +1,4 @@
-"""Features of users and items: frames, arrays and sparse matrices, in the order of the cells."""
+"""Features of users and items from frames, arrays and sparse matrices, in the cells' order."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from bayespca.missing.sampled.features import Features, Sparse, sparse_standardi
 from . import _identifiers, _ratings
 from ._kinds import is_frame
 
-# Numbers of a dense matrix, beyond which indicators are kept sparse.
+# Indicators stay sparse if a dense matrix would hold more numbers than this.
 MOST_DENSE = 10_000_000
 
 
 def joined(
     cells: _ratings.Cells, of_users: Input, of_items: Input, *, ordered: bool = False
 ) -> tuple[_ratings.Cells, Features | None, Features | None]:
-    """Cells with those who have features and no ratings at the end, and features of all.
+    """Cells and features of all users and items; those with features but no ratings come last.
 
-    Who has ratings and no features has the mean of those who do. `ordered` says that arrays have
-    the rows, or the columns, of a matrix of ratings; else row i is that of the id i.
+    Users and items with ratings but no features get the mean features of the others. If `ordered`,
+    rows of an array follow the rows, or the columns, of a matrix of ratings; else row i is id i.
     """
     users, user_features = _joined(cells.users, of_users, "user_features", ordered)
     items, item_features = _joined(cells.items, of_items, "item_features", ordered)
@@ -61,7 +61,7 @@ def _joined(
 
 
 def _check_size(p: int, name: str) -> None:
-    """Raise where the products of all pairs of features have no room; a draw needs three copies."""
+    """Raise if products of all pairs of features exceed memory; a draw needs three copies."""
     needed = 3 * 8.0 * p**2
     if needed > available_memory():
         raise ValueError(
@@ -73,7 +73,7 @@ def _check_size(p: int, name: str) -> None:
 def _read(
     given: Any, ids: Identifiers, name: str, ordered: bool
 ) -> tuple[Identifiers, FloatArray | Sparse]:
-    """Ids, and numbers for each."""
+    """Ids, and the features of each as numbers."""
     if isinstance(given, FeatureColumns):
         return _identifiers.column(given.ids, name), _encoded(given.columns.items(), given.ids)
     if is_sparse(given):
@@ -95,7 +95,7 @@ def _read(
 
 
 def _of_polars(frame: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """There is no index: the first column has the ids."""
+    """Ids and other columns of a polars frame; it has no index, so the first column has the ids."""
     columns = [(name, frame[name]) for name in frame.columns]
     return (columns[0][1] if columns else []), columns[1:]
 
@@ -120,7 +120,7 @@ def _check_once(keys: Identifiers, name: str) -> None:
 
 
 def _keys(n: int, ids: Identifiers, name: str, ordered: bool) -> Identifiers:
-    """Whose the rows of an array are."""
+    """Ids that the rows of an array belong to."""
     if ordered:
         if n != ids.size:
             what = "rows" if name == "user_features" else "columns"
@@ -159,7 +159,7 @@ def _check_finite(values: FloatArray, name: str) -> None:
 
 
 def _column(column: Any, keys: Identifiers, name: str, called: Any) -> FloatArray | list[Any]:
-    """Numbers, or the words of each row."""
+    """A column as numbers, or as the words of each row."""
     values = _numbers(column)
     if values is None:
         return _words(column.to_list())
@@ -173,7 +173,7 @@ def _column(column: Any, keys: Identifiers, name: str, called: Any) -> FloatArra
 
 
 def _numbers(column: Any) -> FloatArray | None:
-    """Floats with NaN for what is missing; None for a column of anything else."""
+    """A numeric column as floats, with NaN for missing values; None for any other column."""
     if hasattr(column.dtype, "is_numeric"):  # polars
         if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
             return None
@@ -184,7 +184,7 @@ def _numbers(column: Any) -> FloatArray | None:
 
 
 def _words(cells: Sequence[Any]) -> list[tuple[str, ...]]:
-    """Text is one word, or several with | between them; so are lists."""
+    """Words of each cell: one, or several in a list or separated by |."""
     is_list = any(isinstance(cell, str) and BETWEEN in cell for cell in cells)
     return [_words_of(cell, is_list=is_list) for cell in cells]
 
@@ -198,7 +198,7 @@ def _words_of(cell: Any, *, is_list: bool) -> tuple[str, ...]:
 
 
 def _encoded(columns: Any, keys: Identifiers) -> FloatArray | Sparse:
-    """Numbers as they are, and a column of zeros and ones for each word."""
+    """A matrix of the numbers as they are, and a column of zeros and ones for each word."""
     blocks: list[Any] = list(_blocks(columns, len(keys)))
     width = sum(block.shape[1] for block in blocks)
     if width * len(keys) <= MOST_DENSE:

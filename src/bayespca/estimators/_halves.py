@@ -1,4 +1,4 @@
-"""What comes back in halves of the rows of a fit: the record, and how it is found."""
+"""Stability of rank and components in halves of the rows: the record and its computation."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from bayespca.sources.rounding import rounding_variances
 
 from .wording import percent
 
-# A direction has come back if a half has most of it: the squared cosine of the angle.
+# A direction has come back in a half if the squared cosine of the angle is at least this.
 COME_BACK = 0.5
-# Number of halves; rows that are needed; and up to so many cells halves are looked at unasked.
+# Number of halves; fewest rows; and most cells for which halves are computed by default.
 HALVES, FEWEST, FEW_CELLS = 100, 4, 200_000
 
 
 @dataclass(frozen=True, eq=False)
 class RankStability:
-    """What came back in half samples; prints as a table.
+    """Ranks and directions that came back in half samples; prints as a table.
 
-    `rank` is that of all rows, and `ranks` says for each rank that was found in a half in how large
-    a share of them. For each component of all rows, `directions` is the share of halves in which it
-    came back: at least half of its square lay within what the half had kept; `overlaps` is that
-    square on average, 1 where all halves have exactly this direction. `noise` is the noise model,
-    whose variances are those of all rows.
+    `rank` is that of all rows, and `ranks` maps each rank that was found in a half to its share of
+    the halves. For each component of all rows, `directions` is the share of halves in which it came
+    back: at least half of its squared length lay within the components of the half. `overlaps` is
+    the mean of that squared length, 1 if all halves contain exactly this direction. `noise` is the
+    noise model, whose variances are those of all rows.
     """
 
     rank: int
@@ -51,14 +51,14 @@ class RankStability:
 
     @property
     def in_words(self) -> str:
-        """How often the rank of all rows, and which others, came back."""
+        """A sentence that says how often the rank of all rows, and each other rank, came back."""
         others = {k: share for k, share in self.ranks.items() if k != self.rank}
         listed = "".join(f"; {k}: {percent(share)}" for k, share in others.items())
         found = f"{self.rank} in {percent(self.share)} of {self.n_halves} halves of the rows"
         return f"{found}{listed} (EVB, noise: {self.noise})."
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain Python values, which JSON can hold."""
+        """All fields as plain Python values, which JSON can hold."""
         lists = {"directions": self.directions.tolist(), "overlaps": self.overlaps.tolist()}
         return asdict(self) | lists | {"share": self.share}
 
@@ -75,7 +75,7 @@ class RankStability:
 def of_fit(
     fit: PCAFit, values: FloatArray, *, center: bool, n_halves: int, rng: np.random.Generator
 ) -> RankStability:
-    """`rank_stability` by a fit in which cells have no noise of their own."""
+    """`rank_stability` from a fit whose noise does not vary freely from cell to cell."""
     if fit.noise.name != ISOTROPIC.name:
         values = _dithered(values, rng)
     halves = of_halves(_white(values, fit, center=center), n_halves, rng)
@@ -91,17 +91,17 @@ def of_fit(
 
 
 def is_cheap(data: Data) -> bool:
-    """Whether half samples are looked at unasked: complete, in memory, and not too large."""
+    """Whether halves are computed by default: the data are complete, in memory and small."""
     return data.where is Where.DENSE and not data.holes and are_few(*data.values.shape)
 
 
 def are_few(n: int, p: int) -> bool:
-    """Whether halves of so many rows and columns take no longer than a fit."""
+    """Whether halves of n rows and p columns take no longer than a fit."""
     return n >= FEWEST and n * p <= FEW_CELLS
 
 
 def check_halves(data: Data, n_halves: int) -> None:
-    """Raise ValueError unless so many halves can be made of the rows."""
+    """Raise ValueError unless the rows can be halved, `n_halves` times."""
     if n_halves < 1:
         raise ValueError(f"n_halves must be at least 1, got {n_halves!r}.")
     if data.holes:
@@ -118,13 +118,13 @@ def check_halves(data: Data, n_halves: int) -> None:
 
 
 def _dithered(X: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Numbers as they might have been before they were rounded: fits take account of that, too."""
+    """Values as they might have been before rounding, which fits account for, too."""
     steps = np.sqrt(12 * rounding_variances(X))
     return X + steps * (rng.random(X.shape) - 0.5) if steps.any() else X
 
 
 def _white(X: FloatArray, fit: PCAFit, *, center: bool) -> WhiteRows:
-    """Rows whose noise is equal, by what a fit has found."""
+    """Rows whitened by the noise of a fit."""
     posterior = fit.posterior
     assert isinstance(posterior, Posterior)
     Z = X - on_host(posterior.mean)

@@ -1,4 +1,4 @@
-"""Names of users and items, whatever they are: numbered, and found again."""
+"""Ids of users and items, of any type: numbering and look-up."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NUMBERS = "biuf"
 
 
 def column(values: Any, name: str) -> Ids:
-    """Values as an array: of numbers where all are, else of objects as they are.
+    """Values as an array: of numbers if all are numbers, else of the unchanged objects.
 
-    Lists, NumPy arrays, pandas and polars Series, Arrow columns; arrays of other libraries are
-    brought here from where they live.
+    Takes lists, NumPy arrays, pandas and polars Series and Arrow columns; arrays of other libraries
+    are copied to the host.
     """
     values = here(values)
     is_unordered = isinstance(values, Mapping | set | frozenset)
@@ -41,30 +41,30 @@ def column(values: Any, name: str) -> Ids:
     if values.dtype.kind in NUMBERS:
         return values
     flat = values.ravel()
-    # Dates of NumPy would become bare numbers in a list.
+    # tolist() would turn NumPy's dates into bare numbers.
     items = flat.tolist() if values.dtype.kind in "OUST" else list(flat)
     return _homogeneous(_objects(items)).reshape(values.shape)
 
 
 def here(values: Any) -> Any:
-    """Arrays of torch, CuPy and others as NumPy's; all else as it is."""
+    """Arrays of torch, CuPy and others as NumPy arrays; anything else unchanged."""
     if isinstance(values, np.ndarray | np.generic) or is_dask_array(values) or is_sparse(values):
         return values
     return to_numpy(values) if is_array_api_obj(values) else values
 
 
 def numbered(values: Ids, name: str) -> tuple[Ids, NDArray[np.int32]]:
-    """The different ids, numbers sorted and others as they come, and the place of each value."""
+    """Distinct ids, numbers sorted and others as they come, and the place of each value."""
     ids, places = _distinct(values, name)
     _check_ids(ids, places, name)
     return ids, places.astype(np.int32)
 
 
 def places(values: Ids, ids: Ids, name: str) -> Places:
-    """Where values are among the ids; −1 for those that are not.
+    """Places of values among the ids; −1 for unknown ones.
 
-    Raise for what is no id, and for ids of a type that none of those of the fit is of: they would
-    be strangers, whose predictions are means.
+    Raise for values that cannot be ids, and for unknown ids of a type that no id of the fit has:
+    their predictions would be mere means.
     """
     distinct, inverse = _distinct(values.ravel(), name)
     _check_ids(distinct, inverse, name)
@@ -86,7 +86,7 @@ def _with_masks(values: Any) -> Any:
 
 
 def _as_numpy(values: Any) -> Any:
-    """A column of another library in NumPy, or its items as a list."""
+    """A column of another library as a NumPy array, or its items as a list."""
     try:
         found = np.asarray(values)
     except (TypeError, ValueError):
@@ -95,12 +95,12 @@ def _as_numpy(values: Any) -> Any:
 
 
 def _objects(values: Any) -> Ids:
-    # Not np.array, which would make a matrix of tuples.
+    # np.array would make a matrix of tuples.
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _homogeneous(values: Ids) -> Ids:
-    """Objects that are all whole numbers, or all floats, as an array of these."""
+    """Objects that are all integers, floats or booleans as an array of that type."""
     kinds = set(map(type, values))
     for family, dtype in ((int, np.int64), (float, np.float64), (bool, np.bool_)):
         if kinds == {family}:
@@ -128,9 +128,9 @@ def _distinct(values: Ids, name: str) -> tuple[Ids, Ids]:
 
 
 def _distinct_by_table(values: Ids, low: int, high: int) -> tuple[Ids, Ids]:
-    """Whole numbers that lie close together, without sorting them."""
+    """Distinct whole numbers that lie close together, and places, without sorting."""
     is_there = np.zeros(high - low + 1, dtype=bool)
-    # In a type that holds all differences, and all ids from 2⁶³ on.
+    # This type holds all differences, and all ids from 2⁶³ on.
     wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
     shifted = (wide - wide.dtype.type(low)).astype(np.intp)
     is_there[shifted] = True
@@ -157,7 +157,7 @@ def _searched(distinct: Ids, ids: Ids) -> Places:
 
 
 def _known(ids: Ids) -> dict[Any, int]:
-    """The place of each id, made once for an array as long as it lives."""
+    """The place of each id, computed once for each array and kept while the array lives."""
     key = id(ids)
     if key not in _KNOWN:
         known = {value: i for i, value in enumerate(ids.tolist())}
@@ -168,7 +168,7 @@ def _known(ids: Ids) -> dict[Any, int]:
 _KNOWN: dict[int, tuple[weakref.ref[Ids], dict[Any, int]]] = {}
 
 
-# --- what is no id -----------------------------------------------------------------------------
+# --- invalid ids -------------------------------------------------------------------------------
 
 
 def _check_ids(ids: Ids, places: Ids, name: str) -> None:
@@ -189,7 +189,7 @@ def _check_ids(ids: Ids, places: Ids, name: str) -> None:
 def _check_types(
     distinct: Ids, places: Ids, ids: Ids, *, is_stranger: NDArray[np.bool_], name: str
 ) -> None:
-    """Raise for the first stranger that is of no type of the ids of the fit."""
+    """Raise for the first unknown id whose type no id of the fit has."""
     if {distinct.dtype.kind, ids.dtype.kind} <= set(NUMBERS) or not is_stranger.any():
         return
     types = _types(ids)
@@ -206,7 +206,7 @@ def _check_types(
 
 
 def _types(ids: Ids) -> dict[str, Any]:
-    """Each type among ids, with the first id that is of it."""
+    """Each type among the ids, with the first id of that type."""
     found: dict[str, Any] = {}
     for value in ids.tolist():
         found.setdefault(_type_of(value), value)
@@ -214,7 +214,7 @@ def _types(ids: Ids) -> dict[str, Any]:
 
 
 def _type_of(value: Any) -> str:
-    """Types whose values may be equal to each other have one name; dates of two types never are."""
+    """Name of a value's type; types share a name if their values may be equal."""
     for words, family in (("text", str), ("numbers", Number)):
         if isinstance(value, family):
             return words
@@ -222,11 +222,11 @@ def _type_of(value: Any) -> str:
 
 
 def _is_nothing(value: Any) -> bool:
-    """None, NaN, pandas' NA and NaT."""
+    """Whether a value is None, NaN, or pandas' NA or NaT."""
     if value is None:
         return True
     try:
-        return bool(value != value)  # noqa: PLR0124 (what NaN is known by)
+        return bool(value != value)  # noqa: PLR0124 (only NaN differs from itself)
     except (TypeError, ValueError):
         return True
 

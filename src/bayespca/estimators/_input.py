@@ -1,4 +1,4 @@
-"""Data as users pass them: read once into `Data`, or answered with a sentence that says why not."""
+"""Data as users pass them: read once into `Data`, or refused with a message that says why."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def read(
     twice: bool = False,
     complete: bool = False,
 ) -> Data:
-    """X for a fit: an array, a sparse matrix, or what is read in blocks.
+    """Read X for a fit: an array, a sparse matrix, or a source that is read in blocks.
 
     Parameters
     ----------
     in_memory
         Whether the fit needs all rows at once, so that files are read whole.
     dense
-        Whether it needs an array of NumPy's, whatever came.
+        Whether it needs a NumPy array, whatever X is.
     dask
         Whether it can leave Dask collections to their workers.
     twice
         Whether it reads the rows twice, which an iterator does not allow.
     complete
-        Whether holes are mistakes, to be answered with the place of the first one.
+        Whether holes are errors; the message names the place of the first one.
     """
     data = _read(estimator, X, in_memory=in_memory, dense=dense, dask=dask, twice=twice)
     if complete:
@@ -98,7 +98,7 @@ def _read(
 
 
 def in_place(values: Array, names: Names | None = None, *, dense: bool = False) -> Data:
-    """Data in memory, or on a device; raise with the place of what is neither number nor hole."""
+    """Data in memory or on a device; raise for a cell that is neither finite nor a hole."""
     if dense:
         values = values.toarray() if is_sparse(values) else to_numpy(values)
     where = where_of(values)
@@ -114,7 +114,7 @@ def checked(
 ) -> tuple[Array, Features]:
     """X after scikit-learn's checks, and its features: those of the fit, unless `reset`.
 
-    The estimator is not changed: its name and the features to expect are read from it.
+    The estimator is only read, for its name and the expected features.
     """
     if isinstance(X, io.Table):
         return _checked_table(estimator, X, reset=reset, **checks)
@@ -132,7 +132,7 @@ def checked(
 def _checked_table(
     estimator: BaseEstimator, table: io.Table, *, reset: bool, **checks: Any
 ) -> tuple[Array, Features]:
-    """A table from a file, and its features: by name those of the fit, unless `reset`."""
+    """`checked` for a table from a file; its columns are matched by name, unless `reset`."""
     values = table.values if reset else _arranged(estimator, table)
     if is_sparse(values) and "accept_sparse" not in checks:
         values = values.toarray()
@@ -144,7 +144,7 @@ def _checked_table(
 def read_with_holes(
     estimator: BaseEstimator, X: Input, *, reset: bool, least_rows: int = 1
 ) -> Data:
-    """NumPy's numbers in memory with NaN for holes, masked cells among them, whatever X is."""
+    """Read X into a NumPy array in memory, with NaN for holes and masked cells."""
     X, features = checked(
         estimator,
         unmasked(as_numpy(X)),
@@ -170,7 +170,7 @@ def features_of(estimator: BaseEstimator) -> Features:
 
 
 def attributes_of(features: Features) -> dict[str, Any]:
-    """What scikit-learn's estimators say about features: names only where there are some."""
+    """scikit-learn's attributes about features; names only if there are any."""
     found: dict[str, Any] = {"n_features_in_": features.count}
     return found if features.names is None else found | {"feature_names_in_": features.names}
 
@@ -205,12 +205,12 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
 
 
 def _is_streamed(estimator: BaseEstimator) -> bool:
-    """Whether an estimator was asked to read files in blocks."""
+    """Whether the estimator's engine reads files in blocks."""
     return getattr(estimator, "engine", None) == "streaming"
 
 
 def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -> Input:
-    """The table in a file that cannot be read in blocks, or need not; else the path."""
+    """The table in a file, or the path if the file can and should be read in blocks."""
     file = io.open_file(path)
     if file.blocks is not None and not always and (streamed or not fits_in_memory(file.memory)):
         return path
@@ -233,7 +233,7 @@ def _as_names(names: Sequence[str] | None) -> Names | None:
 
 
 def _warn_about_columns(notes: Sequence[str]) -> None:
-    """Columns of a file that are not among the features are never left out in silence."""
+    """Warn about columns of a file that are not among the features."""
     if notes:
         warnings.warn("; ".join(notes) + ".", UserWarning, stacklevel=5)
 
@@ -246,23 +246,23 @@ def _is_blocks(X: Input) -> bool:
     return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
 
 
-# --- what is missing, or no number -------------------------------------------------------------
+# --- holes, and values that are not finite -----------------------------------------------------
 
 
 def check_complete(data: Data) -> None:
-    """Raise with the place of the first hole of data in memory, if there is one."""
+    """Raise if data in memory have a hole, with the place of the first one."""
     if data.holes:
         raise ValueError(_not_finite_sentence(data.values, NotFinite(nan=data.holes)))
 
 
 def check_any_value(data: Data) -> None:
-    """Raise where all cells are holes."""
+    """Raise if all cells are holes."""
     if data.is_empty:
         raise ValueError(f"Input X has no value at all: its {data.holes} cells are NaN.")
 
 
 def check_every_column(data: Data) -> None:
-    """Raise with the first column without any value, if there is one."""
+    """Raise if a column has no value, naming the first such column."""
     empty = np.flatnonzero(np.isnan(data.values).all(axis=0)) if data.holes else np.empty(0)
     if empty.size:
         raise ValueError(
@@ -272,7 +272,7 @@ def check_every_column(data: Data) -> None:
 
 
 def check_range(found: NotFinite) -> None:
-    """Raise where variances of numbers of this size would not be numbers."""
+    """Raise if numbers are so large or small that their squares overflow or vanish."""
     if found.largest:
         raise ValueError(
             f"the largest number in X is of the size {found.largest:.1g}, and squares of such "
@@ -295,8 +295,8 @@ def _not_finite_sentence(X: Input, found: NotFinite) -> str:
 
 
 def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
-    """Rows for a method of a fitted estimator: dense, with the features of the fit, and finite but
-    for holes where the estimator takes them.
+    """Read rows for a method of a fitted estimator: dense, with the features of the fit, and finite
+    except for holes if the estimator takes them.
     """
     X = unmasked(X)
     finite = "allow-nan" if estimator._reads_holes() else True
@@ -329,7 +329,7 @@ def _read_new_foreign(estimator: BaseEstimator, X: Input, method: str) -> Array:
 
 
 def _arranged(estimator: BaseEstimator, table: io.Table) -> Array:
-    """The features of the fit from a table, by name where both have names."""
+    """The features of the fit from a table, matched by name if both have names."""
     wanted = getattr(estimator, "feature_names_in_", None)
     p = estimator.n_features_in_
     if wanted is None or table.names is None:
@@ -347,7 +347,7 @@ def _arranged(estimator: BaseEstimator, table: io.Table) -> Array:
 
 
 def check_all_there(wanted: Sequence[Any], known: Collection[str]) -> None:
-    """Raise unless all columns of a fit are among the known ones."""
+    """Raise unless all columns of the fit are among the known ones."""
     absent = [str(name) for name in wanted if str(name) not in known]
     if absent:
         shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
@@ -370,7 +370,7 @@ def read_scores(X: Input, n_components: int, like: Array) -> Array:
 
 
 def check_same_place(estimator: BaseEstimator, X: Array, method: str) -> None:
-    """Raise unless X is of the library, and on the device, that the estimator was fitted with."""
+    """Raise unless X is from the same library and on the same device as the data of the fit."""
     fitted = estimator.core_ if hasattr(estimator, "core_") else estimator.components_
     here, there = (array_namespace(a).__name__.rpartition(".")[2] for a in (X, fitted))
     if here != there or device(X) != device(fitted):
@@ -398,7 +398,7 @@ def read_matrix(Y: Input) -> Array:
 
 
 def unmasked(X: Input) -> Input:
-    """A masked array as one with NaN in the masked cells; the rest as it is, but for Dask's."""
+    """A masked array with NaN in its masked cells; other input unchanged, but Dask is refused."""
     refuse_dask(X)
     if not isinstance(X, np.ma.MaskedArray):
         return X
@@ -408,13 +408,13 @@ def unmasked(X: Input) -> Input:
 
 
 def as_numpy(X: Input) -> Input:
-    """Arrays of other libraries as NumPy's; the rest as it is, but for Dask's."""
+    """Arrays of other libraries as NumPy arrays; other input unchanged, but Dask is refused."""
     refuse_dask(X)
     return to_numpy(X) if is_foreign_array(X) else X
 
 
 def in_numpy(data: Data) -> Data:
-    """The same data, arrays of other libraries as NumPy's."""
+    """The same data, with arrays of other libraries as NumPy arrays."""
     return replace(data, values=as_numpy(data.values))
 
 
@@ -429,7 +429,7 @@ def refuse_dask(X: Input) -> None:
 
 
 def is_foreign_array(X: Input) -> bool:
-    """An array that is not NumPy's: torch, CuPy, array-api-strict."""
+    """Whether X is an array that is not NumPy's: torch, CuPy, array-api-strict."""
     return is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
 
 

@@ -1,6 +1,6 @@
-"""What users may ask of any iteration.
+"""Options that all iterative estimators share.
 
-Annotations are evaluated here: the subclasses' modules do not know the names in them.
+Annotations are evaluated here, because the modules of subclasses do not import their names.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What X is, where it is nothing that an estimator reads: one sentence, before anything is tried.
+"""Messages about an X that no estimator reads, raised before any conversion is tried.
 
 NumPy would make an array of nearly anything, take minutes for it, or turn dates into nanoseconds.
 """
@@ -15,12 +15,12 @@ from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import Identifiers, Input
 
 READ = "give an array, a DataFrame, a sparse matrix or the path of a file"
-# Values of a column of objects that are tried.
+# Number of values that are tried in a column of objects.
 TRIED = 100
 
 
 def refuse_others(X: Input) -> None:
-    """Raise with a sentence for what is no table of numbers."""
+    """Raise, with advice, if X is not a table of numbers."""
     if is_of(X, "anndata"):
         raise TypeError(
             "X is an AnnData: call bayespca.scverse.pca(adata), or give its matrix, adata.X or one "
@@ -65,7 +65,7 @@ def refuse_others(X: Input) -> None:
 
 
 def as_numbers(convert: Callable[[], Any], X: Input, *, tensor: bool = False) -> Any:
-    """What `convert` makes of X, with a sentence about X in the place of NumPy's error.
+    """Return `convert()`; if it fails, raise a message about X instead of NumPy's.
 
     A `tensor` may have more axes than a table.
     """
@@ -100,13 +100,13 @@ def _is_like_an_array(X: Input) -> bool:
     if isinstance(X, bytes | Mapping | Iterator):
         return False
     likes = ("__array__", "__array_interface__", "__array_namespace__", "__dataframe__")
-    is_number = np.isscalar(X)  # about which scikit-learn has a sentence
+    is_number = np.isscalar(X)  # scikit-learn has a message for these
     is_array = is_sparse(X) or any(hasattr(type(X), name) for name in likes)
     return bool(is_array or is_number or isinstance(X, Sequence))
 
 
 def _why_no_numbers(X: Input, *, tensor: bool) -> str | None:
-    """Rows of different lengths, more than two axes, or the first cell of text; None otherwise."""
+    """Message about ragged rows, too many axes, or the first cell of text; None if all is well."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         X = list(X)
     if isinstance(X, list | tuple):
@@ -157,7 +157,7 @@ def _why_ragged(X: Sequence[Any]) -> str | None:
 
 
 def _shape(row: Any) -> tuple[int, ...]:
-    """The shape of what may become a row, as deep as all parts have the same."""
+    """The shape of a row, down to the depth at which all parts have the same shape."""
     if isinstance(row, str | bytes) or not hasattr(row, "__len__"):
         return ()
     if hasattr(row, "shape"):
@@ -167,7 +167,7 @@ def _shape(row: Any) -> tuple[int, ...]:
 
 
 def _check_columns(X: Any) -> None:
-    """Raise with the names of columns that are not numbers."""
+    """Raise if columns do not hold numbers, with their names."""
     found = [(str(name), why) for name, why in _odd_columns(X) if why is not None]
     if not found:
         return
@@ -191,7 +191,7 @@ def _odd_columns(X: Any) -> Iterator[tuple[object, str | None]]:
 
 
 def _oddity(column: Any, dtype: str) -> str | None:
-    """Why a column is no numbers; None where it is."""
+    """Word for a column that does not hold numbers, "dates" or "text"; None if it does."""
     if dtype.startswith(("date", "time", "duration", "period", "interval")):
         return "dates"
     if not dtype.startswith(("object", "str", "category", "categorical", "enum", "utf8")):

@@ -1,4 +1,4 @@
-"""Methods of fitted estimators on Dask collections: one task per block of rows, run when asked."""
+"""Methods of fitted estimators on Dask collections: one lazy task per block of rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from . import _input
 
 
 def rows(estimator: BaseEstimator, X: Input, method: str, **options: object) -> DaskArray:
-    """What a method returns for all rows of X, as Dask arrays with a block for each block of X."""
+    """Results of a method for all rows of X, as Dask arrays with the same blocks as X."""
     _input.check_same_place(estimator, np.empty(0), method)
     return applied(estimator, _checked(estimator, X), method, options)
 
 
 def _checked(estimator: BaseEstimator, X: Input) -> Partitions:
-    """The blocks of a collection that has the features of the fit."""
+    """The blocks of a collection; raise unless it has the features of the fit."""
     data = partitioned(X, wide=False)
     _check_width(estimator, data)
     meta = X._meta if is_dask_table(X) else np.empty((0, data.n_features), data.dtype)
@@ -37,9 +37,9 @@ def _checked(estimator: BaseEstimator, X: Input) -> Partitions:
 
 
 def imputations(estimator: BaseEstimator, X: Input, n: int, rng: np.random.Generator) -> DaskArray:
-    """n copies of X with draws in their holes, (n, rows, p): a block for each block of each copy.
+    """n copies of X with draws in their holes, (n, rows, p): one block per block of each copy.
 
-    Loadings and means are drawn once for a copy, scores and noise for each block.
+    Loadings and means are drawn once per copy, scores and noise for each block.
     """
     data = _checked(estimator, X)
     return stacked(copies(data, max(n, 1), rng, estimator.uncertain_posterior()))[:n]
@@ -51,7 +51,7 @@ def copies(
     rng: np.random.Generator,
     known: tuple[HolesPosterior, Unknown | None],
 ) -> list[DaskArray]:
-    """n copies of blocks with draws in their holes."""
+    """n copies of the blocks, with draws in their holes."""
     like = np.empty((0, data.n_features), data.dtype)
     seeds = rng.integers(2**63, size=n).tolist()
     each = [range(len(data.chunks))]
@@ -74,7 +74,7 @@ def _drawn(
 
 
 def scores(estimator: BaseEstimator, X: Input, method: str) -> DaskArray:
-    """As `rows`, for a method whose argument has one column per component."""
+    """`rows` for a method whose argument has one column per component."""
     data = partitioned(X, wide=False)
     if data.n_features != estimator.n_components_:
         raise ValueError(
@@ -95,9 +95,9 @@ def _check_width(estimator: BaseEstimator, data: Partitions) -> None:
 def applied(
     estimator: BaseEstimator, data: Partitions, method: str, options: dict[str, object]
 ) -> DaskArray:
-    """One Dask array for each array that the method returns; shapes and types from a row of 0."""
+    """One Dask array per array that the method returns; a row of zeros gives shapes and dtypes."""
     model = copy.copy(estimator)
-    # Names have been compared; the blocks have none.
+    # Names were checked before; blocks have none.
     for name in ("feature_names_in_", "_seen"):
         model.__dict__.pop(name, None)
     apply = Apply(method, options)
@@ -112,7 +112,7 @@ def applied(
 
 @dataclass(frozen=True)
 class Apply:
-    """A method of a model as a function of a block of rows; several answers side by side."""
+    """A method of a model as a function of a block of rows; several results go side by side."""
 
     method: str
     options: dict[str, object] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Ratings as a factorization would predict them, had it not seen them: for calibration."""
+"""Leave-one-out predictions of ratings by a factorization, for calibration."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from bayespca.missing.ratings.leaving_out import left_out
 from . import _identifiers, _ratings
 
 Places = NDArray[np.intp]
-# Ratings that are looked at: enough to know shares to a thousandth.
+# Most ratings that are judged: enough to know shares to about a thousandth.
 MOST = 100_000
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Ratings, what was predicted of each without it, with standard deviations, and how many of
-    them were in the fit; `n_given` were there to choose from, and `n_alone` of those that were
-    looked at are left out, as too much of their prediction rests on them.
+    """Ratings, and the mean and standard deviation of each one's prediction without it.
+
+    `n_fitted` of them were in the fit. They were drawn from `n_given`; `n_alone` more were drawn
+    and dropped, because their predictions depend too much on themselves.
     """
 
     values: FloatArray
@@ -34,12 +35,12 @@ class Judged:
 
 
 def judged(model: Any, X: Input) -> Judged | None:
-    """Predictions of ratings, each from all others.
+    """Predict each rating from all others.
 
-    X is a matrix as in `fit`, or users, items and ratings. Ratings that were not in the fit are
-    predicted as they are. None where nothing can be said: a rating that was fitted cannot be taken
-    out of point estimates, which do not say how much they owe to it, nor out of predictions for a
-    time that is not known.
+    X is a matrix as in `fit`, or a tuple of users, items and ratings. Ratings that were not in the
+    fit need no correction. Fitted ratings cannot be taken out of point estimates, which do not show
+    how much they depend on a rating, nor out of predictions for an unknown time; if no other
+    ratings are left, return None.
     """
     cells = _cells(X)
     assert cells.values is not None
@@ -72,7 +73,7 @@ def judged(model: Any, X: Input) -> Judged | None:
 def _predicted(
     model: Any, rows: Places, columns: Places, values: FloatArray, fitted: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of each rating, of those in the fit without themselves."""
+    """Mean and standard deviation of each rating, leaving it out if it was in the fit."""
     mean, std = model.fit_.answering.predicted_with_std(rows, columns, noise=False)
     _, wide = model.fit_.answering.predicted_with_std(rows, columns, noise=True)
     variance, noise = std**2, wide**2 - std**2
@@ -92,7 +93,7 @@ def _cells(X: Input) -> _ratings.Cells:
 
 
 def _were_fitted(model: Any, rows: Places, columns: Places) -> NDArray[np.bool_]:
-    """Which of these pairs have taught the model."""
+    """Mask of the pairs that were in the fit."""
     m, counts = model.items_.size, np.diff(model.seen_starts_)
     keys = np.repeat(np.arange(counts.size, dtype=np.int64), counts) * m + model.seen_items_
     keys.sort()

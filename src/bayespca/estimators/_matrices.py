@@ -1,4 +1,4 @@
-"""Tensors of two modes: the core can be taken into a factor, and the model is that of a matrix."""
+"""Tensors with two modes: the core can be absorbed into a factor, so a matrix model serves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pca import BayesianPCA
 
 
 def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
-    """A fitted PCA: the core has the singular values of its low-rank matrix as its diagonal."""
+    """A fitted PCA as a Tucker fit; singular values of its low-rank matrix form a diagonal core."""
     scores = to_numpy(model.transform(X)).astype(np.float64)
     basis, root = np.linalg.qr(_loadings(model.posterior_).T)
     left, s, turn = np.linalg.svd(scores @ root.T, full_matrices=False)
@@ -44,7 +44,7 @@ def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
 
 
 def _noise(model: BayesianPCA) -> TuckerNoise:
-    """Rows and columns are the slices of two modes."""
+    """The noise of a PCA for a Tucker fit: rows and columns are the slices of two modes."""
     if model.noise_ == EQUAL.name:
         return TuckerNoise()
     own = (model.sample_noise_variance_, model.feature_noise_variance_)
@@ -52,13 +52,13 @@ def _noise(model: BayesianPCA) -> TuckerNoise:
 
 
 def _loadings(posterior: PCAPosterior) -> FloatArray:
-    """What scores are multiplied by, in units of the data."""
+    """The loadings, which multiply scores, in units of the data."""
     found = to_numpy(posterior.components) * to_numpy(posterior.scale)
     return np.asarray(found, dtype=np.float64)
 
 
 def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArray) -> FloatArray:
-    """Rows of the first factor that belong to rows of a matrix."""
+    """Rows of the first factor for the rows of X."""
     read, posterior = functions(posterior, X)
     along = to_numpy(read.scores(posterior, X)).astype(np.float64)
     loadings = _loadings(posterior)
@@ -71,6 +71,6 @@ def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArra
 def imputed(
     posterior: PCAPosterior, X: Array, unknown: imputing.Unknown | None
 ) -> tuple[Array, Array]:
-    """Holes filled, and the standard deviation of what is in them."""
+    """X with its holes filled, and the standard deviations of the filled values."""
     found = posterior if isinstance(posterior, HolesPosterior) else general(posterior)
     return imputing.impute(found, X, unknown=unknown)

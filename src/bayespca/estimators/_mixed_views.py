@@ -1,4 +1,4 @@
-"""Several tables with columns of any kind: what their likelihoods are, their codes, and back."""
+"""Views with columns of any kind: their likelihoods, codes of cells, and tables from codes."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ LIKELIHOOD = one_of("normal", "auto", *(name for name in NAMES if name != "norma
 
 
 def only_numbers(likelihood: Any) -> bool:
-    """Whether an option says that all views are numbers."""
+    """Whether the option says that all views hold numbers."""
     if isinstance(likelihood, str):
         return likelihood == "normal"
     return all(_all_normal(name) for name in likelihood.values())
 
 
 def _all_normal(asked: Any) -> bool:
-    """Whether all columns of a view are to be numbers; a dictionary leaves some to be read."""
+    """Whether all columns of a view are numbers; a dictionary may leave some open."""
     return isinstance(asked, str) and asked == "normal"
 
 
 def check_likelihood(likelihood: Any, names: Names) -> None:
-    """Raise for views that are not there, and for what is no likelihood."""
+    """Raise for unknown views and unknown likelihoods."""
     if isinstance(likelihood, str):
         return
     for view, asked in likelihood.items():
@@ -62,7 +62,7 @@ def check_likelihood(likelihood: Any, names: Names) -> None:
 
 
 def refuse_dask(X: Input) -> None:
-    """Raise for tables on Dask, which are numbers."""
+    """Raise for Dask arrays, which are always taken as numbers."""
     tables = _views.tables_in(X)
     for table in [X] if tables is None else tables.values():
         if is_dask(table):
@@ -77,9 +77,9 @@ def refuse_dask(X: Input) -> None:
 
 @dataclass
 class Reader:
-    """Reads tables column by column, and keeps them as they came, by view.
+    """Reads tables column by column, and keeps them by view as they came.
 
-    With a fit, columns are brought into its order.
+    With a fit, columns are put into its order.
     """
 
     estimator: AnyEstimator
@@ -88,7 +88,7 @@ class Reader:
     samples: dict[str, Names | None] = field(default_factory=dict)
 
     def table(self, name: str, table: Input) -> View:
-        """A view whose values are codes; for a fit zeros, as likelihoods are not known yet."""
+        """A view whose values are codes, or zeros before a fit, when likelihoods are unknown."""
         samples, features, table = _parts(table)
         if np.ndim(table) == 2 and not np.shape(table)[1]:
             raise ValueError(f"view {name!r} has no columns: leave it out.")
@@ -103,7 +103,7 @@ class Reader:
         return self._kept(name, raw, [f"{name}{OF}{one}" for one in own], samples, features)
 
     def matrix(self, X: Input) -> View:
-        """The same for one matrix with the columns of all views."""
+        """Same as `table`, for one matrix with the columns of all views."""
         _, features, table = _parts(X)
         raw = _tables.read(self.estimator, table, reset=self.fit is None)
         names = [column.name for column in raw.columns]
@@ -135,7 +135,7 @@ class Reader:
     # --- for a fit -----------------------------------------------------------------------------
 
     def described(self, given: Views, likelihood: Any) -> tuple[TableColumn, ...]:
-        """What all columns are."""
+        """Descriptions of the columns of all views."""
         check_likelihood(likelihood, given.names)
         columns = [column for raw in self.raw.values() for column in raw.columns]
         _check_columns(likelihood, columns, given)
@@ -146,7 +146,7 @@ class Reader:
         )
 
     def coded(self, given: Views, columns: Sequence[TableColumn]) -> Views:
-        """The tables side by side, as codes."""
+        """The views with the codes of all tables, side by side."""
         found, first = [], 0
         for name, raw in self.raw.items():
             own = columns[first : first + len(raw.columns)]
@@ -159,7 +159,7 @@ class Reader:
     # --- results -------------------------------------------------------------------------------
 
     def given_back(self, codes: FloatArray, given: Views) -> Any:
-        """Tables with their holes filled from codes, in their own types and form."""
+        """Tables with their holes filled from codes, in their original types and form."""
         assert self.fit is not None
         if given.kind == "matrix":
             raw = self.raw[_views.ONLY]
@@ -186,13 +186,13 @@ class Reader:
             for column, old in zip(aligned.columns, raw.columns, strict=True)
         ]
         found = _tables.filled(replace(aligned, columns=same), columns, codes)
-        # Rows that were not there have made whole numbers and flags something else.
+        # Rows that were added have changed the types of whole numbers and flags.
         return found.astype(raw.table.dtypes) if _views.is_pandas(found) else found
 
 
 @contextmanager
 def _naming(view: str) -> Iterator[None]:
-    """Errors that say which view they are about."""
+    """Make errors name the view that they are about."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -200,7 +200,7 @@ def _naming(view: str) -> Iterator[None]:
 
 
 def _parts(table: Input) -> tuple[Names | None, Names | None, Any]:
-    """Names of the samples and of the columns of a table, and the table."""
+    """Names of the samples and of the columns of a table, and the table itself."""
     if isinstance(table, View):
         return (table.samples, *_parts(table.values)[1:])
     if hasattr(table, "obs_names") and hasattr(table, "var_names"):
@@ -217,12 +217,12 @@ def _parts(table: Input) -> tuple[Names | None, Names | None, Any]:
 
 
 def _columns_in(table: Any, order: list[int]) -> Any:
-    """The columns of a table in an order."""
+    """The table with its columns in the given order."""
     return table.iloc[:, order] if hasattr(table, "iloc") else table[:, order]
 
 
 def _aligned(table: Any, own: Names, every: Names) -> Any:
-    """A table with a row for every sample, without values where it lacks one."""
+    """A table with a row for every sample; rows that it lacks are empty."""
     if hasattr(table, "reindex"):
         return table.reindex(list(every))
     place = {name: i for i, name in enumerate(own)}
@@ -238,9 +238,9 @@ def _aligned(table: Any, own: Names, every: Names) -> Any:
 
 
 def _asked(likelihood: Any, view: str, column: str) -> str | None:
-    """The likelihood of a column that was named; None where it is read from the table.
+    """The likelihood given for a column; None if the table is to suggest it.
 
-    Views that are not named are numbers.
+    Views that are not named hold numbers.
     """
     asked = likelihood
     if isinstance(asked, Mapping):
@@ -256,7 +256,7 @@ def _own(column: str, view: str) -> str:
 
 
 def _check_columns(likelihood: Any, columns: Sequence[RawColumn], given: Views) -> None:
-    """Raise for columns that a view does not have."""
+    """Raise if the option names columns that a view does not have."""
     if isinstance(likelihood, str):
         return
     for view, asked in likelihood.items():
@@ -270,7 +270,7 @@ def _check_columns(likelihood: Any, columns: Sequence[RawColumn], given: Views) 
 
 
 def in_units_of_noise(columns: Sequence[TableColumn], std: FloatArray) -> tuple[TableColumn, ...]:
-    """Numbers measured in standard deviations of their noise, where these are known."""
+    """Columns with numbers scaled by the standard deviation of their noise, where it is known."""
     return tuple(
         column if np.isnan(size) else replace(column, scale=float(size))
         for column, size in zip(columns, std, strict=True)
@@ -278,7 +278,7 @@ def in_units_of_noise(columns: Sequence[TableColumn], std: FloatArray) -> tuple[
 
 
 def likelihoods_by_view(fit: ViewsFit) -> dict[str, Any]:
-    """The likelihood of each view; by column where they differ."""
+    """The likelihood of each view; a dictionary by column if they differ."""
     found: dict[str, Any] = {}
     for v, name in enumerate(fit.names):
         mine = [fit.columns[j] for j in np.flatnonzero(fit.view == v)] if fit.columns else []
@@ -289,13 +289,13 @@ def likelihoods_by_view(fit: ViewsFit) -> dict[str, Any]:
 
 
 def loading_names(model: AnyEstimator) -> list[str]:
-    """Names of what loadings are of: features, and levels where they are categories."""
+    """Names of the entries of loadings: features, and for categories their levels."""
     columns = model.fit_.columns
     return reading.cell_names(columns) if columns else feature_names(model)
 
 
 def output_names(fit: ViewsFit) -> dict[str, list[str]] | None:
-    """Names of what is expected in each view; None where all columns are numbers."""
+    """Names of the expected values in each view; None if all columns are numbers."""
     if not fit.columns:
         return None
     found: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
-"""What `BinaryPCA` and `GeneralizedPCA` share: attributes, and draws from the posterior.
+"""Attributes and posterior draws that `BinaryPCA` and `GeneralizedPCA` share.
 
-Annotations are evaluated here: the subclasses' modules do not know the names in them.
+Annotations are evaluated here, because the modules of subclasses do not import their names.
 """
 
 from dataclasses import KW_ONLY, replace
@@ -22,13 +22,13 @@ from ._options import Option
 from ._transforming import Transforming
 
 F = TypeVar("F", bound=BinaryFit | TableFit)
-# Above it, chains that start at one place are still on their way (Vehtari et al. 2021 ask for 1.01
-# of chains that end where numbers are quoted to the last digit).
+# Above this, chains that start at one place are still on their way (Vehtari et al. 2021 ask for
+# 1.01, for results that are quoted to the last digit).
 LARGEST_R_HAT = 1.1
 SCHEDULE = ("n_chains", "n_warmup", "n_draws", "thin")
 WITH_DRAWS = ("normal", "bernoulli", "categorical", "ordinal")
 
-# Options of the draws; a part of the tables of both.
+# Options of the draws, for the tables of both classes.
 OPTIONS: dict[str, Option | str] = {
     "method": Option(
         '``"vb"`` finds the variational posterior. ``"gibbs"`` finds it first and then draws from '
@@ -83,7 +83,7 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
     thin: int = 5
 
     def _check_schedule(self) -> None:
-        """Raise where options of draws are given, and there are none."""
+        """Raise if options of the draws are set and the method makes none."""
         if self.method == "gibbs":
             return
         defaults = type(self)().get_params(deep=False)
@@ -124,7 +124,7 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
 
 
 def refuse_likelihoods(likelihoods: dict[str, str]) -> None:
-    """Raise for columns whose cells cannot be made normal measurements."""
+    """Raise for columns whose cells the sampler cannot turn into normal measurements."""
     for name, likelihood in likelihoods.items():
         if likelihood not in WITH_DRAWS:
             raise ValueError(

@@ -6,7 +6,7 @@ from ._base import Fitted
 
 
 class ChoosesNoise:
-    """For records with a field `noise` that has a name and what was tried."""
+    """For records with a field `noise` that has a name and the evidence of the models tried."""
 
     noise_ = Fitted("str", "The noise model, as given or as chosen.", lambda fit: fit.noise.name)
     noise_evidence_ = Fitted(

@@ -1,6 +1,6 @@
-"""What a notebook shows of a fitted estimator: a still fragment of HTML with a small scree plot.
+"""HTML that a notebook shows for a fitted estimator: a static card with a small scree plot.
 
-No script and nothing to fetch, so that it survives in saved notebooks and needs no other package.
+It has no scripts and fetches nothing, so it survives in saved notebooks and needs no other package.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from bayespca.spectrum.records import Advice
 from . import wording
 from .summary import FittedPCA, Summary, convergence, summarize
 
-# As many singular values as fit side by side.
+# Number of singular values that fit side by side.
 SHOWN = 40
 WIDTH, HEIGHT, MARGIN = 300, 120, 8
-# The largest is so many times the threshold that the others would not be seen beside it.
+# Beside a value this many times the threshold, the others would vanish on a linear scale.
 STEEP = 12
 
 STYLE = """
@@ -45,7 +45,7 @@ STYLE = """
 
 
 def fragment(model: BaseEstimator) -> str:
-    """The HTML of a fitted estimator: all of a PCA, and of others what their records tell."""
+    """The HTML of a fitted estimator: a full card for a PCA, a short one for others."""
     if hasattr(model, "spectrum_"):
         summary = summarize(model)
         said = [Advice("noise", sentence)] if (sentence := wording.noise_sentence(summary)) else []
@@ -63,7 +63,7 @@ def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") 
     )
 
 
-# Numbers of the card, where a model has them.
+# Numbers that the card shows if a model has them.
 NAMED = (
     ("nonlinear_evidence_", "evidence over a linear PCA"),
     ("noise_variance_", "noise variance"),
@@ -72,7 +72,7 @@ NAMED = (
 
 
 def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
-    """What is known of any estimator: its name, and its numbers as far as there are any."""
+    """Title, numbers and notes of any estimator; only numbers that it has."""
     title, parts = type(model).__name__, []
     if hasattr(model, "n_components_"):
         parts.append(wording.plural(model.n_components_, "component"))
@@ -133,7 +133,7 @@ def _scree(model: FittedPCA) -> str:
 
 
 def _heights(values: Any, cut: float) -> tuple[Any, float | None]:
-    """Heights of values and threshold between 0 and 1; logarithmic where one dwarfs the rest."""
+    """Heights of values and threshold between 0 and 1; logarithmic if one dwarfs the rest."""
     known = bool(np.isfinite(cut) and cut > 0)
     if known and STEEP * cut < 1:
         bottom = min(cut, float(values[values > 0].min())) / 2

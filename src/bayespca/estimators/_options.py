@@ -1,8 +1,8 @@
-"""Options of estimators: what each means, what it may be, and how it was spelled before.
+"""Options of estimators: their meaning, allowed values and former spellings.
 
-An estimator has a table `options` of its own, made by `table` from what is shared here and what is
-special to it. The section about parameters of its docstring and the checks at the beginning of
-`fit` both come from that table; defaults, and words to choose from, from the constructor.
+Each estimator has its own table `options`, which `table` makes from entries shared here and entries
+of its own. The parameters section of its docstring and the checks at the start of `fit` both come
+from that table; defaults, and words to choose from, come from the constructor.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Option:
     also: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, value: Any) -> Any:
-        """A value in today's spelling, and in ours."""
+        """A value in its current spelling, under our name for it."""
         if isinstance(value, str) and value in self.also:
             return self.also[value]
         is_old = isinstance(value, str | None) and value in self.old
         return self.old[value] if is_old else value
 
     def paragraph(self, name: str, default: Any) -> str:
-        """The entry of a docstring."""
+        """The option's entry in a docstring."""
         assert self.may_be is not None
         head = f"{INDENT}{name} : {self.may_be.kind}"
         if default is not inspect.Parameter.empty:
@@ -83,7 +83,7 @@ FROM_NONE = {None: "auto"}
 Auto = Literal["auto"]
 Engine = Literal["auto", "dense", "gram", "randomized", "streaming", "sparse", "dask"]
 Noise = Literal["isotropic", "per-feature"]
-# What scikit-learn's `svd_solver` calls engines.
+# Names of engines in scikit-learn's `svd_solver`.
 SOLVERS = {"full": "dense", "covariance_eigh": "gram", "arpack": "randomized"}
 
 OF_NOISE = (
@@ -170,7 +170,7 @@ def table(*shared: str, **own: Option | Constraint | str) -> dict[str, Option]:
 
 
 def completed(options: Mapping[str, Option], init: Any) -> dict[str, Option]:
-    """Put a table in the order of a constructor and fill in what its annotations say."""
+    """Put a table in the order of a constructor; take missing constraints from annotations."""
     hints, names = get_type_hints(init), list(inspect.signature(init).parameters)[1:]
     if sorted(names) != sorted(options):
         wrong = sorted(set(names) ^ set(options))
@@ -189,12 +189,12 @@ def parameters_section(options: Mapping[str, Option], init: Any) -> str:
 
 
 def current(estimator: Any, name: str) -> Any:
-    """An option in today's spelling."""
+    """An option in its current spelling."""
     return estimator.options[name].now(getattr(estimator, name))
 
 
 def chosen(estimator: Any) -> SimpleNamespace:
-    """The options of an estimator, each checked by itself, in today's spelling."""
+    """The options of an estimator, each checked on its own, in their current spelling."""
     given: dict[str, Any] = estimator.get_params(deep=False)
     found = dict(given)
     for name, option in estimator.options.items():

@@ -1,4 +1,4 @@
-"""What every estimator with a posterior over scores and loadings can do with it."""
+"""Methods and attributes of all estimators with a posterior over scores and loadings."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from ._iterating import Iterating
 from ._reading import functions, general
 from ._transforming import Transforming
 
-# A function of a posterior: the module that reads it, the posterior, rows.
+# A function of the module that reads a posterior, the posterior, and rows.
 Reading: TypeAlias = Callable[[ModuleType, PCAPosterior, Array], ArrayOrPair]
 
 
 def placed(name: str) -> Callable[[Any], Array]:
-    """Reads an array of a record, as one that lies where the components do, of their type."""
+    """A reader of a record's array, with the library, device and dtype of the components."""
     return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
 
 
 def line(fit: Any, method: str, found: str, seconds: float) -> str:
-    """What `verbose` prints of a fit; `found` follows its rank."""
+    """The line that `verbose` prints about a fit; `found` follows its rank."""
     return (
         f"bayespca: {fit.n_samples}×{fit.n_features}, {method}, engine {fit.engine}: rank "
         f"{fit.n_components}{found}, {seconds:.2f} s"
@@ -129,7 +129,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
         coordinate is the projection times γ̂/γ, which removes its noise. For the scores of
         scikit-learn's PCA, which are not shrunk, use `project`. The scores of a row with holes
-        (NaN) come from the cells that are there, with a larger standard deviation.
+        (NaN) come from its observed cells, with a larger standard deviation.
 
         All methods that take rows are lazy on Dask collections and return Dask arrays.
         """
@@ -228,13 +228,13 @@ class PosteriorReader(Transforming, Iterating[F]):
         return posterior, unknown(fit, posterior, self._degrees())
 
     def _degrees(self) -> float:
-        """How well the noise variance is known."""
+        """Degrees of freedom of the noise variance; infinite if it was given."""
         fit: Any = self.fit_
         given = getattr(self, "noise_variance", "auto")
         return degrees_of_noise(fit) if isinstance(given, str) else np.inf
 
     def _unit(self) -> Array:
-        """What scores are divided by: their standard deviations if whitened, else 1."""
+        """The divisor of scores: their standard deviations if whitened, else 1."""
         read, posterior = functions(self.posterior_)
         return read.latent_std(posterior) if self._is_whitened() else 1.0
 
@@ -273,7 +273,7 @@ class PosteriorReader(Transforming, Iterating[F]):
     # --- scikit-learn --------------------------------------------------------------------------
 
     def _reads_holes(self) -> bool:
-        """Whether NaN mean holes in new rows."""
+        """Whether NaN marks a hole in new rows."""
         return True
 
     def _is_whitened(self) -> bool:

@@ -1,4 +1,4 @@
-"""What users may pass as ratings, and the sentences they get when it will not do."""
+"""Ratings as users pass them, and messages about input that cannot be ratings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ._kinds import as_numbers, refuse_others
 
 Indices = NDArray[np.int32]
 
-# Ratings of no more different values than this are on a scale, with a lowest and a highest one.
+# Ratings with at most this many distinct values are on a scale with a lowest and a highest value.
 SCALE = 101
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Ratings of users and items by their places, each pair once, sorted by users.
+    """Ratings by places of users and items, each pair once, sorted by user.
 
-    `starts` and `columns` are as in a sparse matrix of rows; `n_duplicates` ratings were merged.
-    `values` are None where ratings are elsewhere; `times` where they are not known.
+    `starts` and `columns` are as in a CSR matrix; `n_duplicates` ratings were merged. `values` is
+    None if the ratings are elsewhere, and `times` if they are unknown.
     """
 
     users: Identifiers
@@ -52,7 +52,7 @@ class Cells:
 
     @property
     def n_empty(self) -> tuple[int, int]:
-        """Users without ratings, and items without."""
+        """Numbers of users and of items without ratings."""
         per_item = np.bincount(self.columns, minlength=self.items.size)
         return int(np.sum(np.diff(self.starts) == 0)), int(np.sum(per_item == 0))
 
@@ -60,9 +60,9 @@ class Cells:
 def from_columns(
     users: Input, items: Input, ratings: Input, bounds: Any, times: FloatArray | None = None
 ) -> Cells:
-    """Ratings as three columns of one length, with their times where these are known.
+    """Ratings from three columns of one length, with their times if these are known.
 
-    A pair that was rated more than once has the mean of its times.
+    A pair that was rated more than once gets the means of its ratings and times.
     """
     named = {"users": users, "items": items, "ratings": ratings}
     columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
@@ -80,14 +80,14 @@ def from_columns(
 
 
 def from_matrix(X: Input, bounds: Any) -> Cells:
-    """Ratings as a matrix of users × items: the stored cells, or those that are not NaN."""
+    """Ratings from a matrix of users × items: the stored cells, or those that are not NaN."""
     rows, columns, values, shape = cells_of(X)
     users, items = _labels(X, shape)
     return _merged(rows, columns, values, users, items, bounds)
 
 
 def cells_of(X: Input) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
-    """Rows, columns and values of the cells of a matrix that are there, and its shape."""
+    """Rows, columns and values of the observed cells of a matrix, and its shape."""
     if is_sparse(X):
         cells = X.tocoo()
         rows, columns = (a.astype(np.int32) for a in (cells.row, cells.col))
@@ -108,7 +108,7 @@ def cells_of(X: Input) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
 
 
 def numbers(values: Numbers, name: str, where: Callable[[int], str]) -> FloatArray:
-    """Finite numbers, or an error with the first place that has none."""
+    """Values as finite floats; raise with the place of the first that is not a finite number."""
     if values.dtype.kind not in "biuf":
         wrong = [i for i, value in enumerate(values) if not isinstance(value, Real)]
         if wrong:
@@ -131,7 +131,7 @@ def numbers(values: Numbers, name: str, where: Callable[[int], str]) -> FloatArr
 def averaged(
     rows: Indices, columns: Indices, values: FloatArray, shape: tuple[int, int]
 ) -> tuple[Any, int]:
-    """A sparse matrix of the means over all ratings of each pair, and how many were merged."""
+    """Sparse matrix of the mean rating of each pair, and the number of ratings that were merged."""
     means = sp.coo_array((values, (rows, columns)), shape=shape).tocsr()
     n_duplicates = values.size - means.nnz
     if n_duplicates:
@@ -142,7 +142,7 @@ def averaged(
 
 
 def as_bounds(bounds: Any) -> Any:
-    """ "auto", None, or two numbers."""
+    """Bounds as "auto", None, or a pair of floats."""
     return bounds if bounds is None or isinstance(bounds, str) else tuple(map(float, bounds))
 
 
@@ -153,7 +153,7 @@ def _flat(values: Numbers, name: str) -> Numbers:
 
 
 def _labels(X: Input, shape: tuple[int, int]) -> tuple[Identifiers, Identifiers]:
-    """Ids of a matrix: the labels of a DataFrame, else the numbers of its rows and columns."""
+    """Ids of users and items: the labels of a DataFrame, else numbers of rows and columns."""
     found = []
     for axis, name, size in zip(("index", "columns"), ("users", "items"), shape, strict=True):
         labels = getattr(X, axis, None)
@@ -188,7 +188,7 @@ def _merged(
 
 
 def _bounds(values: FloatArray) -> tuple[float, float] | None:
-    # Numbers without a scale are seen to have none from a part of them.
+    # For numbers without a scale, a part usually shows it at once.
     for part in (values[: 100 * SCALE], values):
         if np.unique(part).size > SCALE:
             return None

@@ -1,4 +1,4 @@
-"""Which functions read a posterior: those for complete rows, or those for rows with holes."""
+"""Choice of the functions that read a posterior: for complete rows, or for rows with holes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ P = TypeVar("P", PCAFit, VariationalFit)
 def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCAPosterior]:
     """A module with `scores`, `log_density` and so on, and the posterior in the form it takes.
 
-    Rows with holes under a posterior that was found on complete data need the more general form.
+    Rows with holes need the general form of a posterior that was found on complete data.
     """
     if isinstance(posterior, HolesPosterior):
         return holes_posterior, posterior
@@ -37,14 +37,14 @@ def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCA
 def general(posterior: Posterior) -> HolesPosterior:
     """A posterior of complete data in the form that rows with holes need.
 
-    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c². Noise that
-    is alike in neighbours counts as independent there, with the variance that it has.
+    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c². This form
+    treats correlated noise of neighbours as independent, with the same variance.
     """
     phi = posterior.correlation
     stationary = 1 / (1 - phi * phi)
     components = to_numpy(posterior.components).astype(np.float64)
     score_variance = to_numpy(posterior.score_variance)
-    # Constant columns are no features, and their loadings are known to be 0.
+    # Constant columns do not count as features: their loadings are known to be 0.
     live = np.any(components != 0, axis=0)
     variance = to_numpy(posterior.loading_variance).astype(np.float64)
     shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
@@ -62,7 +62,7 @@ def general(posterior: Posterior) -> HolesPosterior:
 
 
 def knowing_rows(data: Data, fit: P) -> P:
-    """A fit that recognises the rows that it has learned from, if they are few and in memory."""
+    """A fit that recognises the rows it was fitted to, if they are few and in memory."""
     if fit.posterior.learned_from.size or not data.where.in_memory:
         return fit
     known = replace(fit.posterior, learned_from=digests_of_few(data.values))
@@ -70,6 +70,6 @@ def knowing_rows(data: Data, fit: P) -> P:
 
 
 def has_nan(X: Array) -> bool:
-    """Whether an array has holes, by a sum, which is quicker than a look at each cell."""
+    """Whether an array has NaN; one sum is quicker than a test of each cell."""
     xp = array_namespace(X)
     return bool(xp.isnan(xp.sum(X)))

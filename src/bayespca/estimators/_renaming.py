@@ -40,7 +40,7 @@ class Renamed:
 
 
 def warn_of_old_words(old: str, new: str) -> None:
-    """A FutureWarning at the first line that is neither ours nor scikit-learn's."""
+    """Issue a FutureWarning at the first caller outside this package and scikit-learn."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _package(frame.f_globals) in OURS:
         level, frame = level + 1, frame.f_back
@@ -62,7 +62,7 @@ def renamed_in(cls: type) -> dict[str, str]:
 
 
 def in_new_words(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their new names; those of other models, as `a__b`, are left alone."""
+    """Options by their new names; those of nested models, as `a__b`, are left alone."""
     renamed, found = renamed_in(cls), dict(given)
     for old in given.keys() & renamed.keys():
         new = renamed[old]
@@ -74,7 +74,7 @@ def in_new_words(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def taking_old_names(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor with the same signature that takes old names, too."""
+    """A constructor with the same signature that also takes old names."""
 
     @functools.wraps(init)
     def with_old_names(self: Any, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`MatrixFactorization(method="gibbs")`: which model its options mean, and how its chains mixed."""
+"""`MatrixFactorization(method="gibbs")`: the model for its options, and checks of its chains."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from bayespca.missing.sampled.prior import SampledPrior
 
 from . import _arviz
 
-# What "auto" stands for.
+# Values that "auto" stands for.
 SCHEDULE = {"n_draws": 100, "n_warmup": 20, "n_chains": 2}
-# Above it, chains are in different places. Predictions are averages over all of them, and mix
-# sooner than what they are made of: the limit of 1.01 is for intervals of single parameters.
+# Above this, chains are in different places. Predictions average over all chains and mix sooner
+# than single parameters, for whose intervals the usual limit of 1.01 is meant.
 LARGEST_R_HAT = 1.2
 
 
 def check_options(estimator: Any, *features: Any, times: Any = None) -> None:
-    """Raise where an option of the sampler, features or times are given with another method."""
+    """Raise if options of the sampler, features or times are given with another method."""
     if estimator.method == "gibbs":
         return
     if any(some is not None for some in features):
@@ -36,7 +36,7 @@ def check_options(estimator: Any, *features: Any, times: Any = None) -> None:
         raise ValueError(
             f"times of ratings are for method='gibbs', and the method is {estimator.method!r}."
         )
-    # What other methods do may be said.
+    # These values state what other methods do, so they are allowed.
     without = {"noise": "isotropic", "implicit": False}
     given = [
         name
@@ -51,7 +51,7 @@ def check_options(estimator: Any, *features: Any, times: Any = None) -> None:
 
 
 def model_of(estimator: Any, begun: RatingsModel, data: FeaturedRatings) -> SampledModel:
-    """The model of chains that start at `begun`."""
+    """The model for chains that start at `begun`."""
     asked: dict[str, Any] = {
         name: default if getattr(estimator, name) == "auto" else int(getattr(estimator, name))
         for name, default in SCHEDULE.items()
@@ -71,7 +71,7 @@ def model_of(estimator: Any, begun: RatingsModel, data: FeaturedRatings) -> Samp
 
 
 def _check_size(model: SampledModel, data: FeaturedRatings) -> None:
-    """Raise where draws have no room, counted with `MORE` components where their number is open."""
+    """Raise if draws exceed memory; without a given rank they count with `MORE` components."""
     K = (MORE if model.rank is None else model.rank) + 1
     n, m = data.shape
     needed = 4.0 * model.n_chains * model.n_draws * (n + m * (1 + data.implicit)) * K
@@ -82,7 +82,7 @@ def _check_size(model: SampledModel, data: FeaturedRatings) -> None:
 
 
 def judged(fitted: RatingsFit) -> dict[str, Any]:
-    """Draws of a fit that has them, with R-hat and effective sample sizes."""
+    """Draws of a fit, with R-hat and effective sample sizes; empty for a fit without draws."""
     if not isinstance(fitted, SampledFit) or fitted.draws is None:
         return {}
     found = _arviz.diagnostics(quantities(fitted.draws)) or (None, None)
@@ -90,7 +90,7 @@ def judged(fitted: RatingsFit) -> dict[str, Any]:
 
 
 def quantities(draws: RatingsDraws) -> dict[str, FloatArray]:
-    """What does not depend on how factors are turned, (chain, draw)."""
+    """Quantities that do not depend on the rotation of the factors, each (chain, draw)."""
     H, shape = draws.rank, (draws.n_chains, -1)
     a, b = (x[:, :, :H].astype(np.float64) for x in (draws.rows, draws.columns))
     grams = [np.matmul(np.swapaxes(x, 1, 2), x) / x.shape[1] for x in (a, b)]
@@ -100,5 +100,5 @@ def quantities(draws: RatingsDraws) -> dict[str, FloatArray]:
 
 
 def warn_of_mixing(r_hat: dict[str, float] | None) -> None:
-    """Warn of chains that are in different places."""
+    """Warn if the chains are in different places."""
     _arviz.warn_of_mixing(r_hat, LARGEST_R_HAT, "n_warmup and n_draws")

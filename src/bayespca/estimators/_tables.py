@@ -1,7 +1,7 @@
-"""Tables with columns of any kind as users pass them, read column by column, and given back.
+"""Tables with columns of any kind as users pass them: read by column, and returned filled.
 
-A column is read as numbers, flags or labels, with holes, whatever frame or array it comes from.
-What it is for a model follows in `_columns`.
+A column of any frame or array is read as numbers, flags or labels, with holes. `_columns` decides
+what it is for a model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RawColumn:
     Attributes
     ----------
     name
-        That of the frame, or "x3" for the fourth of an array.
+        Its name in the frame, or "x3" for the fourth column of an array.
     numbers
         Numbers with NaN in holes, flags as 0 and 1; None for labels.
     labels
@@ -46,11 +46,11 @@ class RawColumn:
     is_flags, is_whole
         Whether its type is that of flags, or of whole numbers.
     order
-        Levels in an order, where the table has one; else empty.
+        Levels in the order that the table gives them; empty if it gives none.
     is_ordered
-        Whether the table says that this order means something.
+        Whether that order is meaningful.
     objects
-        What the table itself has for a level.
+        The table's own object for each level.
     """
 
     name: str
@@ -75,9 +75,9 @@ class RawColumn:
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The columns of a table, the table itself, and the type that answers about it have.
+    """The columns of a table, the table itself, and the dtype of results computed from it.
 
-    A sparse matrix has no columns here; its cells are all known.
+    For a sparse matrix, whose cells are all known, `columns` is empty.
     """
 
     columns: list[RawColumn]
@@ -98,7 +98,7 @@ class RawTable:
 
 
 def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
-    """A table of any columns; those of the fit, unless `reset`."""
+    """Read a table with columns of any kind; they must be those of the fit, unless `reset`."""
     if is_sparse(X.values if isinstance(X, Table) else X):
         return _of_sparse(estimator, X, reset)
     X = _input.unmasked(_input.as_numpy(X))
@@ -155,10 +155,10 @@ def _of_numbers(name: str, values: FloatArray, *, is_whole: bool = False) -> Raw
 
 
 def _of_categories(name: str, series: Any) -> RawColumn:
-    """Categories of pandas, which may have an order, or of polars."""
+    """A categorical column of pandas, which may be ordered, or of polars."""
     labels = [None if _is_hole(value) else level_of(value) for value in series.to_list()]
     if not _is_pandas(series):
-        # An Enum lists its categories, in an order that may mean nothing.
+        # An Enum lists its categories in an order that may be arbitrary.
         is_enum = type(series.dtype).__name__ == "Enum"
         listed = tuple(map(str, series.dtype.categories)) if is_enum else ()
         return RawColumn(name, labels=labels, order=listed, is_ordered=False)
@@ -168,7 +168,7 @@ def _of_categories(name: str, series: Any) -> RawColumn:
 
 
 def _of_objects(name: str, values: Sequence[Any]) -> RawColumn:
-    """Flags, numbers or texts in a column of Python's objects."""
+    """A column of Python objects as flags, numbers or text."""
     there = [value for value in values if not _is_hole(value)]
     if any(isinstance(value, datetime.date | datetime.time | np.datetime64) for value in there):
         raise ValueError(_about_dates(name))
@@ -195,7 +195,7 @@ def level_of(value: Any) -> Level:
 
 
 def _is_hole(value: Any) -> bool:
-    """None, NaN, and what pandas has in their place."""
+    """Whether a value is None, NaN, or pandas' NA or NaT."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -248,7 +248,7 @@ def _names_of(features: Features) -> list[str]:
 
 
 def _has_text(X: Any) -> bool:
-    """Whether an array or a list of rows holds texts."""
+    """Whether an array or a list of rows holds text."""
     if isinstance(X, np.ndarray):
         if X.dtype.kind in "US":
             return True

@@ -1,4 +1,4 @@
-"""Reading tensors and the options of `BayesianTucker`: what was wrong, where, and what to do."""
+"""Tensors and options of `BayesianTucker`: checks whose messages give place and remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 def read_tensor(
     estimator: AnyEstimator, T: Input, mask: Input = None, *, reset: bool = True
 ) -> tuple[Array, Features]:
-    """A tensor of floats, NaN in its holes: two modes or more, of any library; its columns."""
+    """Read a tensor of any library as floats with NaN in holes; return it and its features."""
     T = _input.unmasked(T)
     if _input.is_foreign_array(T):
         T = _checked_foreign(T)
@@ -55,7 +55,7 @@ def _checked_foreign(T: Array) -> Array:
 
 
 def with_holes(T: Array, mask: Input) -> Array:
-    """NaN where a mask is 0, as in TensorLy; what stands there does not matter."""
+    """T with NaN where the mask is 0, as in TensorLy; values there do not matter."""
     if mask is None:
         return T
     seen = to_numpy(mask) if _input.is_foreign_array(mask) else np.asarray(mask)
@@ -71,7 +71,7 @@ def with_holes(T: Array, mask: Input) -> Array:
 
 
 def check_values(T: Array, *, any_value: bool) -> None:
-    """Raise for infinities, and where there is no value at all if there has to be one."""
+    """Raise for infinities and, if `any_value`, for a tensor without any value."""
     xp = array_namespace(T)
     wrong = xp.isinf(T)
     if bool(xp.any(wrong)):
@@ -98,7 +98,7 @@ def squeezed_shape(shape: Shape) -> Shape:
 
 
 def checked_ranks(ranks: Any, shape: Shape) -> tuple[int | None, ...]:
-    """One entry for each mode: a whole number that it is to have, or None to find it."""
+    """One entry per mode: the given rank, or None if it is to be found."""
     if isinstance(ranks, str) and ranks == "auto":
         return (None,) * len(shape)
     if len(ranks) != len(shape):
@@ -120,7 +120,7 @@ def _checked_rank(rank: Any, size: int, n: int) -> int | None:
 
 
 def check_noise(estimator: AnyEstimator) -> None:
-    """Raise where slices cannot have noise of their own."""
+    """Raise if the other options rule out a noise variance per slice."""
     if estimator.noise != "per-mode":
         return
     if estimator.method != "evb":
@@ -141,7 +141,7 @@ def check_complete(T: Array) -> None:
 
 
 def check_model(estimator: AnyEstimator, T: Array, shape: Shape) -> None:
-    """Raise for what a tensor of this shape, or one with holes, cannot have."""
+    """Raise for options that do not suit the tensor's shape or its holes."""
     if estimator.center and shape[0] < 2:
         raise ValueError(
             "center=True needs two slices along the first mode, found one (n_samples = 1)."
@@ -155,22 +155,22 @@ def check_model(estimator: AnyEstimator, T: Array, shape: Shape) -> None:
 
 
 def squeezed(items: tuple[Any, ...], shape: Shape, nothing: Any) -> tuple[Any, ...]:
-    """The entries of modes that `squeezed_shape` keeps."""
+    """The entries of modes that `squeezed_shape` keeps; `nothing` for a mode that it adds."""
     kept = [items[0], *(item for item, size in zip(items[1:], shape[1:], strict=True) if size > 1)]
     return tuple(kept) if len(kept) > 1 else (items[0], nothing)
 
 
 def expanded(items: Sequence[Any], shape: Shape, single: Any = 1) -> tuple[Any, ...]:
-    """The entries of kept modes, with `single` for those of size 1 after the first."""
+    """The entries of all modes from those of kept modes; `single` for modes that were dropped."""
     kept = iter(items[1:])
     if all(size == 1 for size in shape[1:]):
-        # A matrix of one column: the last mode is the one that was kept.
+        # For a matrix of one column, the last mode was kept.
         return (items[0], *(single,) * (len(shape) - 2), items[1])
     return (items[0], *(next(kept) if size > 1 else single for size in shape[1:]))
 
 
 def common_rank(ranks: tuple[int | None, ...]) -> int | None:
-    """The rank of a matrix: two given numbers must be the same."""
+    """The rank of a matrix; two given numbers must be equal."""
     asked = {rank for rank in ranks if rank is not None}
     if len(asked) > 1:
         raise ValueError(f"a matrix has one rank; ranks asks for {ranks[0]} and {ranks[1]}.")
@@ -178,7 +178,7 @@ def common_rank(ranks: tuple[int | None, ...]) -> int | None:
 
 
 def fitted_tensor(estimator: AnyEstimator) -> Array:
-    """The tensor of the fit, unless the model came from a file or a copy."""
+    """The tensor of the fit; raise if the model lacks it, as one from a file or a copy does."""
     if not hasattr(estimator, "_tensor"):
         raise ValueError("this model does not carry the tensor it was fitted to: pass it as X.")
     return estimator._tensor

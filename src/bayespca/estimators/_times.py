@@ -1,4 +1,4 @@
-"""Times of ratings: numbers of any unit, or dates, as numbers."""
+"""Times of ratings as numbers; users pass numbers of any unit, or dates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _ratings
 
 
 def joined(users: Input, items: Input, ratings: Input, times: Input, bounds: Any) -> _ratings.Cells:
-    """Ratings as three columns of one length, and a fourth of their times where these are known."""
+    """Ratings from three columns of one length, and a fourth with their times if known."""
     if times is None:
         return _ratings.from_columns(users, items, ratings, bounds)
     found, count = numbers(times), len(ratings)
@@ -27,13 +27,13 @@ def joined(users: Input, items: Input, ratings: Input, times: Input, bounds: Any
 
 
 def check_known(fit: Any) -> None:
-    """Raise where a fit knows nothing of times."""
+    """Raise if the fit had no times."""
     if fit.draws is None or fit.draws.drift is None:
         raise ValueError("the model was fitted without times: leave them out, or fit with them.")
 
 
 def broadcast(times: Input, shape: tuple[int, ...]) -> FloatArray:
-    """Times of pairs, in the shape of these."""
+    """Times as numbers, broadcast to the shape of the pairs."""
     found = numbers(times)
     try:
         return np.broadcast_to(found, shape)
@@ -45,7 +45,7 @@ def broadcast(times: Input, shape: tuple[int, ...]) -> FloatArray:
 
 
 def numbers(times: Input) -> FloatArray:
-    """Times as numbers, seconds where they are dates."""
+    """Times as numbers; dates become seconds."""
     given = np.asarray(times)
     if given.dtype.kind == "M":
         lost = np.flatnonzero(np.isnat(given.ravel()))

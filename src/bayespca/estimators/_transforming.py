@@ -1,4 +1,4 @@
-"""What estimators with scores of rows tell scikit-learn of themselves."""
+"""scikit-learn's tags and output names for estimators that compute scores of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sklearn.utils import Tags
 
 
 class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """A transformer with a column for each component, of the type of the data."""
+    """A transformer with one output column per component, in the dtype of the data."""
 
     @property
     def _n_features_out(self) -> int:

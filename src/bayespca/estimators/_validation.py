@@ -1,6 +1,6 @@
-"""Options that do not go together or with the data, and what is made of those that do.
+"""Checks of options against each other and the data, and settings derived from them.
 
-What an option may be by itself is in the table of its estimator: see `_options`.
+The table of each estimator has the values that an option may take by itself: see `_options`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
 def largest_rank(n_components: Any) -> int | None:
-    """The cap on the rank, None for "auto"."""
+    """The cap on the rank; None if there is none, as with "auto"."""
     return None if n_components in ("auto", "probable", None) else int(n_components)
 
 
 def largest_rank_of_starts(estimator: BaseEstimator) -> int | None:
-    """The same, where several starts need random ones."""
+    """Same as `largest_rank`, but raise if several starts are wanted and none is random."""
     if estimator.init == "closed" and estimator.n_init != 1:
         raise ValueError(
             f"n_init={estimator.n_init} asks for several starts, but init='closed' has only one: "
@@ -42,7 +42,7 @@ def largest_rank_of_starts(estimator: BaseEstimator) -> int | None:
 
 
 def check_method(estimator: BaseEstimator) -> None:
-    """Raise for a number of components where the method belongs, as scikit-learn's PCA has it."""
+    """Raise if the method is a number of components, the first argument of scikit-learn's PCA."""
     given = estimator.method
     if isinstance(given, Real) or given in (None, "mle"):
         name = type(estimator).__name__
@@ -81,7 +81,7 @@ def form_asked(estimator: BaseEstimator) -> ClosedForm:
 
 
 def check_rank_given(estimator: BaseEstimator, n_samples: int, n_features: int) -> None:
-    """Raise for more components than there can be, where that is not a limit but the number."""
+    """Raise for more components than there can be, if `n_components` is not just a limit."""
     given, most = estimator.n_components, min(n_samples, n_features)
     is_number = METHODS[estimator.method].needs_rank and isinstance(given, Integral)
     if is_number and int(given) > most:
@@ -91,7 +91,7 @@ def check_rank_given(estimator: BaseEstimator, n_samples: int, n_features: int) 
 
 
 def check_rank_asked(estimator: BaseEstimator) -> None:
-    """Components that EVB would not keep by itself have its moments, in closed form."""
+    """Raise if options keep components that EVB drops, unless the method is EVB in closed form."""
     least = estimator.min_components
     if estimator.n_components == "probable":
         _check_other_ranks(estimator, "n_components='probable'")
@@ -110,7 +110,7 @@ def _check_other_ranks(estimator: BaseEstimator, what: str) -> None:
 
 
 def check_noise(estimator: BaseEstimator) -> None:
-    """Noise of several variances needs a free energy that is bounded and comparable."""
+    """Raise if several noise variances lack a free energy that is bounded and comparable."""
     method, noise = estimator.method, estimator.noise
     if noise in ("auto", "isotropic"):
         return
@@ -127,7 +127,7 @@ def check_noise(estimator: BaseEstimator) -> None:
 
 
 def check_known_errors(estimator: BaseEstimator) -> None:
-    """Errors of cells, rows or columns are for free energies that noise models have."""
+    """Raise if known errors are given to a method or solver without noise models."""
     if estimator.solver == "iterative" or estimator.method not in ("evb", "vb", "ml"):
         raise ValueError(
             "error_std and sample_weight work with method='evb', 'vb' and 'ml' and solver='auto'; "
@@ -138,7 +138,7 @@ def check_known_errors(estimator: BaseEstimator) -> None:
 
 
 def check_iterative(estimator: BaseEstimator) -> None:
-    """Iteration needs a bounded free energy, and a scale that it does not have to find itself."""
+    """Raise if the options rule out iteration, which needs a bounded free energy."""
     method = estimator.method
     if method not in ITERATED:
         raise ValueError(
@@ -176,7 +176,7 @@ def check_engine_for_holes(estimator: BaseEstimator) -> None:
 
 
 def check_for_holes(estimator: BaseEstimator) -> None:
-    """Raise for options that say nothing about holes."""
+    """Raise for options that cannot handle holes."""
     if estimator.solver == "closed":
         raise ValueError(
             "Input X contains NaN, and there is no closed form for holes: leave solver at 'auto', "
@@ -198,7 +198,7 @@ def check_for_holes(estimator: BaseEstimator) -> None:
 
 
 def looping(estimator: BaseEstimator, callback: Callback | None) -> Looping:
-    """How the iterations of a fit are run, from the parameters that estimators share."""
+    """Settings for the iterations of a fit, from the options that estimators share."""
     return Looping(
         max_iter=estimator.max_iter,
         tol=estimator.tol,
@@ -218,7 +218,7 @@ def hyperparameters(estimator: BaseEstimator) -> Hyper:
 
 
 def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tuple[int, bool]:
-    """How many clusters to start with, and whether their number is to be chosen."""
+    """Number of clusters to start with, and whether the fit chooses their number."""
     if n_components == "auto":
         return max(1, min(int(max_components), n_rows // 5)), True
     if int(n_components) > n_rows:
@@ -260,7 +260,7 @@ def check_some_weight(weights: NDArray[np.float64]) -> None:
 
 
 def seed(random_state: RandomState) -> int | np.random.Generator | None:
-    """What NumPy's generators are seeded with, from what scikit-learn's users pass."""
+    """A seed for NumPy's generators from scikit-learn's `random_state`."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return random_state
@@ -271,5 +271,5 @@ def generator(random_state: RandomState) -> np.random.Generator:
 
 
 def choose(name: str, value: object, options: tuple[object, ...]) -> None:
-    """Raise unless an option is one of those that exist."""
+    """Raise unless `value` is one of the options."""
     one_of(*options).check(name, value)

@@ -1,6 +1,6 @@
-"""What a fitted `MultiViewPCA` says of rows, for views of numbers and for views with likelihoods.
+"""Results of a fitted `MultiViewPCA` for rows, with views of numbers or views with likelihoods.
 
-Rows are the columns of all views side by side, NaN in holes: numbers, counts and codes of levels.
+Rows have the columns of all views side by side, NaN in holes: numbers, counts and codes of levels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pair = tuple[FloatArray, FloatArray]
 
 
 class ViewAnswers(Protocol):
-    """What methods of the estimator ask for."""
+    """Results that the methods of the estimator need."""
 
     def scores(self, X: FloatArray) -> FloatArray: ...
 
@@ -37,10 +37,10 @@ class ViewAnswers(Protocol):
         """Rows with their holes filled, and standard deviations of the cells."""
 
     def expected(self, X: FloatArray, v: int, *, noise: bool) -> Pair:
-        """What is expected in a view, and standard deviations."""
+        """Expected values in a view, and their standard deviations."""
 
     def at_scores(self, T: FloatArray) -> FloatArray:
-        """What is expected in all views of samples with given scores, side by side."""
+        """Expected values in all views, side by side, of samples with given scores."""
 
     @property
     def view_of_outputs(self) -> Counts:
@@ -96,7 +96,7 @@ class OfNumbers:
 
 @dataclass(frozen=True)
 class OfCells:
-    """Views with likelihoods: natural parameters are what is low-rank."""
+    """Views with likelihoods, whose natural parameters are low-rank."""
 
     fit: ViewsFit
 
@@ -108,7 +108,7 @@ class OfCells:
         return as_cells(X, self.fit.columns, self._posterior.parameters)
 
     def _columns(self, X: FloatArray) -> Iterator[reading.ColumnView]:
-        """The columns of the tables with the natural parameters that rows have."""
+        """The columns of the tables, with the natural parameters of the rows."""
         cells = self._cells(X)
         return reading.views(self.fit.columns, cells, *natural.natural(self._posterior, cells))
 

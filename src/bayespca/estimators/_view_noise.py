@@ -1,4 +1,4 @@
-"""The noise of the features of each view, by a PCA of the view alone."""
+"""Noise of the features of each view, from a PCA of the view alone."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from ._views import Views
 from .pca import BayesianPCA
 
 Noise: TypeAlias = Literal["auto", "isotropic", "per-feature"]
-# Noise models of BayesianPCA in which samples or cells have noise of their own.
+# Noise models of BayesianPCA in which samples or cells have their own noise.
 OF_SAMPLES = ("per-sample", "both", "student", "student-cells")
 
 
 def noise_of_features(
     alone: Sequence[Input | None], given: Views, noise: Noise
 ) -> tuple[FloatArray, Status]:
-    """Standard deviations of the noise of each feature, by a PCA of its view alone; NaN where there
-    is none. Also advice on it.
+    """Noise standard deviation of each feature, from a PCA of its view alone, and advice on it.
+
+    It is NaN for views that are None or have no noise.
     """
     std, status = np.full(given.view.size, np.nan), Status()
     for name, values in zip(given.names, alone, strict=True):
@@ -43,7 +44,7 @@ def noise_of_features(
 
 
 def rows_with_values(values: FloatArray, js: Counts) -> FloatArray | None:
-    """The rows that have values in a view; None where these do not vary."""
+    """The rows with values in a view; None if there are fewer than two or they do not vary."""
     values = columns_of(values, js)
     some = ~np.isnan(values).all(axis=1)
     values = values if some.all() else values[some]
@@ -51,14 +52,17 @@ def rows_with_values(values: FloatArray, js: Counts) -> FloatArray | None:
 
 
 def _pca(values: Input, noise: Noise) -> BayesianPCA:
-    """The PCA of a view alone, from which the noise of its features is taken."""
+    """The PCA of a view alone, which gives the noise of its features."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return BayesianPCA(noise=noise, random_state=0).fit(values)
 
 
 def _noise_std(found: BayesianPCA, p: int) -> FloatArray:
-    """Standard deviations of the noise of p features; NaN where all of them are without noise."""
+    """Standard deviations of the noise of p features.
+
+    Features without noise get the mean variance of the others; NaN if all are without noise.
+    """
     variance = np.full(p, found.noise_variance_)
     if found.noise_ != "isotropic" and hasattr(found, "feature_noise_variance_"):
         variance = np.asarray(found.feature_noise_variance_)

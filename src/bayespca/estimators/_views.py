@@ -24,15 +24,15 @@ from ._base import AnyEstimator
 from ._distant_views import beside, distant_array, nothing
 from ._kinds import as_numbers, is_frame, is_list_of_arrays, refuse_others
 
-# Between the name of a view and that of a feature.
+# Separator between the name of a view and that of a feature.
 OF = ": "
-# The name of the only view, where there is one matrix.
+# Name of the only view if X is one matrix.
 ONLY = "X"
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A table with its name; `samples` and `features` are None where they have no names."""
+    """A table with its name; `samples` and `features` are None if they have no names."""
 
     name: str
     values: Numbers
@@ -52,11 +52,11 @@ class Views:
     view, names
         The view of each column, and the names of the views.
     features
-        Of all columns.
+        Features of all columns.
     samples
         Names of the rows, if they have any.
     kind
-        What was given: "mapping", "list" or "matrix".
+        Form of the input: "mapping", "list" or "matrix".
     frames
         The names of the views that were given as pandas' DataFrames.
     """
@@ -79,7 +79,7 @@ class Views:
 
 
 class TableReader(Protocol):
-    """Makes views of tables, where not all columns are numbers."""
+    """Makes views of tables whose columns are not all numbers."""
 
     def table(self, name: str, table: Input) -> View: ...
 
@@ -95,9 +95,9 @@ def read(
     views: Sequence[Any] | None,
     reader: TableReader | None = None,
 ) -> Views:
-    """Tables for a fit: a mapping, a list, a MuData, or one matrix with the view of each column.
+    """Read tables for a fit: a mapping, a list, a MuData, or a matrix with a view for each column.
 
-    Without a reader all columns are numbers.
+    Without a reader, all columns are numbers.
     """
     tables = tables_in(X)
     if tables is None:
@@ -122,7 +122,7 @@ def read(
 
 
 def check_any_varies(live: NDArray[np.bool_], n_samples: int) -> None:
-    """Raise where no column of any table varies, as those of a single sample do not."""
+    """Raise if no column of any table varies, as with a single sample."""
     if n_samples == 1:
         raise ValueError(
             "the tables have a single sample, and factors are what samples differ in: give at "
@@ -136,7 +136,7 @@ def check_any_varies(live: NDArray[np.bool_], n_samples: int) -> None:
 
 
 def tables_in(X: Input) -> dict[str, Any] | None:
-    """The tables of a mapping, a list or a MuData, by name; None where X is one matrix."""
+    """The tables of a mapping, a list or a MuData, by name; None if X is one matrix."""
     X = getattr(X, "mod", X)
     if isinstance(X, Mapping) and not is_sparse(X):
         return {str(name): table for name, table in X.items()}
@@ -188,7 +188,7 @@ def _read_matrix(estimator: AnyEstimator, X: Input) -> Data:
 
 
 def read_table(name: str, table: Input) -> View:
-    """One table of numbers: an AnnData, a DataFrame, or an array of any library."""
+    """Read one table of numbers: an AnnData, a DataFrame, or an array of any library."""
     if isinstance(table, View):
         return replace(read_table(name, table.values), samples=table.samples)
     if hasattr(table, "obs_names") and hasattr(table, "var_names"):
@@ -218,7 +218,7 @@ def is_pandas(table: Input) -> bool:
 
 
 def samples_of(table: Input) -> Names | None:
-    """Names of the rows of a DataFrame; None where an index only counts them, or there is none."""
+    """Names of the rows of a DataFrame; None if it has no index, or one that only counts rows."""
     if not is_pandas(table) or type(table.index).__name__ == "RangeIndex":
         return None
     return np.array(table.index, dtype=object)
@@ -240,7 +240,7 @@ def _checked(name: str, X: Input) -> Numbers:
 
 
 def _check_values(one: View) -> None:
-    # What workers hold is looked at later.
+    # Values on workers are checked later.
     if not is_dask(one.values) and np.isnan(one.values).all():
         refuse_empty(one.name)
 
@@ -275,7 +275,7 @@ def joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
 
 
 def _by_name(found: Sequence[View]) -> tuple[Numbers, Names]:
-    """Rows of the same samples together; NaN where a table lacks a sample."""
+    """Tables side by side, matched by sample; NaN where a table lacks a sample."""
     for one in found:
         _check_unique(one)
     names = list(dict.fromkeys(name for one in found for name in _samples(one)))
@@ -303,7 +303,7 @@ def _check_unique(one: View) -> None:
 
 
 def _check_shared(one: View, found: Sequence[View]) -> None:
-    """Raise where no sample of a view is in any other."""
+    """Raise if no sample of a view is in any other view."""
     others = {name for other in found if other is not one for name in _samples(other)}
     if len(found) > 1 and not others & set(_samples(one)):
         raise ValueError(
@@ -320,7 +320,7 @@ def _other(one: View, found: Sequence[View]) -> View:
 
 
 def read_new(estimator: AnyEstimator, X: Input, reader: TableReader | None = None) -> Views:
-    """Rows of new samples, with NaN for views that are not given."""
+    """Read rows of new samples, with NaN for views that are not given."""
     fit = estimator.fit_
     names, features = fit.names, _input.features_of(estimator)
     tables = tables_in(X)
@@ -355,13 +355,13 @@ def _new_matrix(estimator: AnyEstimator, X: Input) -> Numbers:
 
 
 def _places(own: Sequence[View]) -> list[slice]:
-    """The columns of each table, of all side by side."""
+    """Columns of each table among those of all tables side by side."""
     edges = np.cumsum([0, *(one.values.shape[1] for one in own)]).tolist()
     return [slice(begin, end) for begin, end in pairwise(edges)]
 
 
 def _arranged_lazily(joined: DaskArray, own: Sequence[View], fit: Any) -> DaskArray:
-    """The columns of all views of the fit from those that are given, NaN for the others."""
+    """The columns of all views of the fit, with NaN for views that are not given."""
     given = dict(zip((one.name for one in own), _places(own), strict=True))
     sizes = np.bincount(fit.view, minlength=fit.names.size).tolist()
     parts = [
@@ -386,7 +386,7 @@ def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:
 
 
 def _arranged(one: View, fit: Any, features: Features) -> View:
-    """The columns of the fit, by name where both have names."""
+    """The view with the columns of the fit, matched by name if both have names."""
     order = order_of_columns(one.name, one.features, one.values.shape[1], fit, features)
     if order is None:
         return one
@@ -397,7 +397,7 @@ def _arranged(one: View, fit: Any, features: Features) -> View:
 def order_of_columns(
     name: str, given: Names | None, count: int, fit: Any, features: Features
 ) -> list[int] | None:
-    """Where the columns of a view of the fit are in a table; None where they are in order."""
+    """Places in a table of the fit's columns of a view; None if they are taken in order."""
     wanted = _own_names(name, fit, features)
     if given is not None and wanted is not None:
         place = {str(own): j for j, own in enumerate(given)}
@@ -412,7 +412,7 @@ def order_of_columns(
 
 
 def _own_names(view: str, fit: Any, features: Features) -> list[str] | None:
-    """The names that the columns of a view had in its own table; None where they only count."""
+    """Names that the columns of a view had in its own table; None if they are just numbers."""
     if features.names is None:
         return None
     names = [str(name) for name in features.names[fit.view == list(fit.names).index(view)]]
@@ -424,7 +424,7 @@ def _own_names(view: str, fit: Any, features: Features) -> list[str] | None:
 
 
 def given_back(values: Numbers, like: Views) -> Any:
-    """Rows in the form in which they were given: a matrix, a dict or a list of tables."""
+    """Rows in the form of the input: a matrix, a dict or a list of tables."""
     if like.kind == "matrix":
         return values
     found = {str(name): _table(values, like, str(name)) for name in like.names}

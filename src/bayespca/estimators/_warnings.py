@@ -1,4 +1,4 @@
-"""What a fit warns of once its answer is kept."""
+"""Warnings that a fit issues once its result is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespca.inference.loop import Trace
 from bayespca.inference.result import Fit
 
-# From here over the report and the fit of an estimator to who called it.
+# Stack level that leads from here, via an estimator's report and `fit`, to the caller of `fit`.
 CALLER = 4
 
 
@@ -25,7 +25,7 @@ def warn(
 ) -> None:
     """Warn of an iteration that ended early, and of advice with one of these codes.
 
-    For the report of an estimator, which its `fit` calls.
+    Call this from an estimator's report, which its `fit` calls: the stack level counts on it.
     """
     if not fitted.converged and fitted.trace is not None:
         warnings.warn(_early_end(fitted.trace, what), ConvergenceWarning, stacklevel=CALLER)
@@ -35,7 +35,7 @@ def warn(
 
 
 def _early_end(trace: Trace, what: str) -> str:
-    """How much still changed, and what to do."""
+    """A message with the size of the last change, and a remedy."""
     change = trace.last_change
     by = f" by {change:.1e} of itself" if np.isfinite(change) else ""
     return (

@@ -40,7 +40,7 @@ def _has_likelihood(estimator: BernoulliMixture) -> bool:
 
 
 def _seen_before(name: str, what: str) -> Option:
-    """A parameter of the Beta priors."""
+    """The option for a parameter of the Beta priors."""
     return Option(
         f"{name} of the Beta priors: the number of {what} that each cell of each cluster counts as "
         'already seen; ``"auto"`` is 1. Only with ``method="vb"``.',
@@ -53,8 +53,8 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     """A mixture of products of Bernoulli distributions, for tables of zeros and ones with holes.
 
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
-    p_kd, independently of each other. NaN are holes, both in `fit` and afterwards: only the cells
-    that are there count. Most parameters have the names that scikit-learn's mixtures use.
+    p_kd, independently of each other. NaN marks holes, both in `fit` and afterwards: only observed
+    cells count. Most parameters have the names that scikit-learn's mixtures use.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     # --- clusters ------------------------------------------------------------------------------
 
     def predict_proba(self, X: Input) -> FloatArray:
-        """Probability of each cluster for each row, from the cells that are there."""
+        """Probability of each cluster for each row, given its observed cells."""
         data = self._read(X)
         return read.responsibilities(self.posterior_, data)
 

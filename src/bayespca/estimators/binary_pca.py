@@ -27,11 +27,11 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
     μ, whose variances are learned, one for each component. Sweeps lower the free energy to find
-    the posterior, in which each row and each column has a covariance of its own; components that
-    the data do not support disappear. Averages of the logistic likelihood over normal logits are
-    closed forms, and so are probabilities of cells: the more uncertain, the nearer to ½.
+    the posterior, in which each row and each column has its own covariance; components that the
+    data do not support disappear. Averages of the logistic likelihood over normal logits have
+    closed forms, and so do probabilities of cells: the more uncertain, the nearer to ½.
 
-    NaN are holes, both in `fit` and afterwards: only the cells that are there count.
+    NaN marks holes, both in `fit` and afterwards: only observed cells count.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the scores of rows; with `return_std` also standard deviations.
 
-        Scores are coordinates along the orthonormal components, from the cells that are there.
+        Scores are coordinates along the orthonormal components, given the observed cells.
         """
         data = self._read(X)
         T, std = read.scores(self.posterior_, bits(data))
@@ -114,7 +114,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     # --- cells ---------------------------------------------------------------------------------
 
     def predict_proba(self, X: Input) -> Numbers:
-        """Probability of 1 in each cell, from the cells of its row that are there: (n, p).
+        """Probability of 1 in each cell, given the observed cells of its row: (n, p).
 
         It averages over scores, loadings and means.
         """

@@ -1,4 +1,4 @@
-"""`MatrixFactorization`: ratings of items by users, and how sure each prediction is."""
+"""`MatrixFactorization`: predicted ratings of items by users, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
 
     with normal priors on the factors a, b and on the biases u, v, whose variances are learned, one
     for each component (Nakajima and Sugiyama 2014, Eq. 1–3, with the observed cells alone as in
-    Section 4.1). Sweeps find the posterior r(A, u)·r(B, v) (Eq. 13–16). Each user and each item has
-    a covariance of its own, so the standard deviation of a prediction reflects how many ratings are
-    behind it. Users and items that were never seen get the prior's answer.
+    Section 4.1). Sweeps find the posterior r(A, u)·r(B, v) (Nakajima, Sugiyama and Babacan 2011,
+    Eq. 13–16, with sums over the observed cells). Each user and each item has a covariance of its
+    own, so the standard deviation of a prediction reflects how many ratings are behind it. Users
+    and items that were never seen get the prior's answer.
 
     ``method="gibbs"`` draws users, items and the priors of both from the posterior, with full
     covariances in these priors (Salakhutdinov and Mnih 2008) and noise variances for users and
@@ -229,7 +230,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         (after Koren 2009).
 
         Columns of one Dask DataFrame are fitted on the workers, which bring the ratings of each
-        user together once and sweep over them. The finished model comes back here: the posterior
+        user together once and sweep over them. The finished model is in local memory: the posterior
         of each user, and the items they have rated.
         """
         self._chosen()
@@ -284,7 +285,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     def _fitted_elsewhere(
         self, distant: _distant_ratings.DistantCells, callback: inference.Callback | None
     ) -> tuple[Any, _ratings.Cells]:
-        """A fit on Dask, and who has rated what, in the order of the users."""
+        """A fit on Dask, and its cells without the ratings, both with users in order."""
         data = distant.data(center=bool(self.biases))
         fitted = self._fitted(data, callback)
         users, starts, seen = data.who()

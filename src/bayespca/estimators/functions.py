@@ -1,4 +1,4 @@
-"""Functions for one job each: factorize, denoise, compare rank rules."""
+"""Functions for one job each: factorize or denoise a matrix."""
 
 from __future__ import annotations
 

@@ -52,10 +52,10 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     ``"negative-binomial"``  counts of mean eᶻ and variance eᶻ + e²ᶻ/r, r learned for each column
     =======================  =====================================================================
 
-    X may be a pandas or polars DataFrame or an array, of numbers or text. None and NaN are
-    holes, both in `fit` and afterwards: only the cells that are there count. X may be a SciPy
-    sparse matrix if all columns are counts, or zeros and ones; it has no holes, and is made dense
-    one block of rows at a time.
+    X may be a pandas or polars DataFrame or an array, of numbers or text. None and NaN mark
+    holes, both in `fit` and afterwards: only observed cells count. X may be a SciPy sparse matrix
+    if all columns are counts, or zeros and ones; it has no holes, and is made dense one block of
+    rows at a time.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the scores of rows; with `return_std` also standard deviations.
 
-        Scores are coordinates along the orthonormal components, from the cells that are there.
+        Scores are coordinates along the orthonormal components, given the observed cells.
         """
         raw, _, cells = self._read(X)
         T, std = (part.astype(raw.dtype) for part in read.scores(self.posterior_, cells))
@@ -198,11 +198,12 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     # --- cells ---------------------------------------------------------------------------------
 
     def predict_cells(self, X: Input, return_std: bool | Literal["mean"] = False) -> ArrayOrPair:
-        """What is expected in every cell, from the cells of its row that are there.
+        """Expected value of every cell, given the observed cells of its row.
 
-        Columns are those of `inverse_transform`; scores, loadings and means are averaged over. With
-        ``return_std=True`` also standard deviations of what would be measured, where levels are
-        zeros and ones; with ``return_std="mean"`` those of means, rates and probabilities.
+        Columns are those of `inverse_transform`; results average over scores, loadings and means.
+        With ``return_std=True`` it also returns standard deviations of what would be measured, with
+        levels as zeros and ones; with ``return_std="mean"`` those of means, rates and
+        probabilities.
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
         raw, _, cells = self._read(X)
@@ -242,7 +243,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     ) -> list[Any]:
         """Tables whose holes are filled by draws from the posterior: multiple imputation.
 
-        Each table has its own draw of loadings, scores and cells; cells that are there stay.
+        Each table has its own draw of loadings, scores and missing cells; observed cells stay.
         """
         raw, codes, cells = self._read(X)
         rng = _validation.generator(random_state)
@@ -277,7 +278,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         return self.posterior_.parameters
 
     def _read(self, X: Input) -> tuple[_tables.RawTable, FloatArray, TableCells]:
-        """A table as it came, its codes, and its cells."""
+        """Read a table: return it as it came, its codes, and its cells."""
         check_is_fitted(self)
         raw = _tables.read(self, X, reset=False)
         codes = _columns.codes(raw, self.fit_.columns)
@@ -309,7 +310,7 @@ def _beside(parts: Iterable[FloatArray]) -> FloatArray:
 def _described_holes(
     raw: _tables.RawColumn, column: Any, rows: Any, guess: reading.CellGuess
 ) -> dict[str, Any]:
-    """An entry for each hole of a column, in the words of the table."""
+    """An entry for each hole of a column, with values of the table's own types."""
 
     def own(codes: FloatArray) -> list[Any]:
         known = ~np.isnan(codes)

@@ -266,8 +266,9 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     def to_arviz(self) -> Any:
         """The draws for ArviZ: InferenceData, or a DataTree from ArviZ 1.0 on.
 
-        What is identified: noise_variance, mean, signal_variance, and components and loadings as
-        `aligned_components` and `aligned_loadings` give them; the log joint density is `lp`.
+        They hold what is identified: noise_variance, mean, signal_variance, and components and
+        loadings as `aligned_components` and `aligned_loadings` return them; the log joint density
+        is `lp`.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
@@ -293,7 +294,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     # --- scikit-learn --------------------------------------------------------------------------
 
     def _read(self, X: Input, method: str) -> Array:
-        """Rows for a method; arrays of other libraries become NumPy's, as in `fit`."""
+        """Read rows for a method; arrays of other libraries become NumPy arrays, as in `fit`."""
         if is_array_api_obj(X) and not is_sparse(X):
             X = to_numpy(X)
         return _input.read_new(self, X, method)
@@ -308,7 +309,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
 
 def _record(found: reading.Report, draws: GibbsDraws, dtype: DType, n: int) -> reading.GibbsFit:
-    """What is kept, in the type of the data."""
+    """The record of a fit, in the dtype of the data."""
     judged = _arviz.diagnostics(found.quantities)
     variance, total = found.sample_variance, found.total_variance
     return reading.GibbsFit(

@@ -36,11 +36,11 @@ from ._transforming import Transforming
 from ._warnings import warn
 from .pca import BayesianPCA
 
-# Dimensions and inducing points that "auto" begins with at most, and dimensions that are tried for
-# sheets that have to be unrolled.
+# Most dimensions and inducing points that "auto" starts with, and most dimensions that are tried
+# for sheets that have to be unrolled.
 DIMENSIONS, INDUCING = 10, 50
 UNROLLED = 3
-# Principal components of so few features may hide a sheet that is rolled up.
+# With at most this many features, principal components may hide a sheet that is rolled up.
 FEW_FEATURES = 4
 
 KERNEL = Constraint(
@@ -58,8 +58,8 @@ class GPLVM(Transforming, Iterating[GPFit]):
     formed. It drops a dimension if the free energy is lower without it, and `nonlinear_evidence_`
     says by how many nats curves beat the planes of `BayesianPCA`.
 
-    NaN in X are holes, both in `fit` and afterwards: only the cells that are there count. If X is a
-    torch or CuPy array on an accelerator and the kernel is the squared exponential, the accelerator
+    NaN in X marks holes, both in `fit` and afterwards: only observed cells count. If X is a torch
+    or CuPy array on an accelerator and the kernel is the squared exponential, the accelerator
     computes sums over rows and pairs of inducing points; fitted attributes are NumPy arrays.
 
     Examples
@@ -198,10 +198,10 @@ class GPLVM(Transforming, Iterating[GPFit]):
         return self.fit(X, y).embedding_
 
     def _linear(self, values: FloatArray) -> BayesianPCA:
-        """The PCA that curves are compared with, and whose answer the iteration starts from."""
+        """The PCA that curves are compared with; the iteration starts from its result."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # A cap that caps nothing keeps it from trying other noise for a word of advice.
+            # With a cap, even an idle one, it does not try other noise models just to give advice.
             cap = max(min(values.shape), 1)
             pca = BayesianPCA(n_components=cap, noise=self.noise, random_state=0)
             return pca.set_params(center=self.center).fit(values)
@@ -253,9 +253,11 @@ class GPLVM(Transforming, Iterating[GPFit]):
     def _unrolled(
         self, found: GPFit, linear: BayesianPCA, kernel: Kernel, shape: tuple[int, int]
     ) -> Sequence[int]:
-        """Dimensions of sheets that may be rolled up too tightly for principal components to show
-        them: there are few features, or curves seem to bring nothing. A line among few rows takes
-        little time to try, so it is tried wherever more was found.
+        """Numbers of dimensions to try for sheets that principal components may fail to show.
+
+        Sheets may be rolled up too tightly if there are few features, or if curves seem to gain
+        nothing. A line among few rows is quick to try, so it is tried whenever more dimensions were
+        found.
         """
         if shape[0] > MOST_ROWS or "squared-exponential" not in kernel.parts:
             return ()
@@ -292,7 +294,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the latent points of rows; with `return_std` also standard deviations.
 
-        They come from the cells that are there, in units of the length scales.
+        They follow from the observed cells, in units of the length scales.
         """
         values = self._read(X)
         latent = read.placed(self.posterior_, _wide(values)).best
@@ -312,8 +314,8 @@ class GPLVM(Transforming, Iterating[GPFit]):
     def impute(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Rows with their holes (NaN) filled by their predictive mean; other cells stay.
 
-        With `return_std` it also returns standard deviations, noise included; cells that are there
-        have 0.
+        With `return_std` it also returns standard deviations, noise included; observed cells have
+        0.
         """
         values = self._read(X)
         wide = _wide(values)
@@ -373,7 +375,7 @@ def _named(data: Data, column: int) -> str:
 
 
 def _varying(values: FloatArray) -> NDArray[np.bool_]:
-    """Which columns vary; raise where none does."""
+    """Mask of the columns that vary; raise if none does."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         varying = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
@@ -388,7 +390,7 @@ def _varying(values: FloatArray) -> NDArray[np.bool_]:
 def _with_constant(
     found: GPPosterior, values: FloatArray, varying: NDArray[np.bool_]
 ) -> GPPosterior:
-    """The posterior of all columns; those that do not vary are their value, whatever the point."""
+    """The posterior of all columns; constant ones keep their value at every latent point."""
     if varying.all():
         return found
     D = varying.size
@@ -412,5 +414,5 @@ def _with_constant(
 
 
 def _wide(X: Numbers) -> FloatArray:
-    """In float64, in which everything is computed."""
+    """X in float64, in which everything is computed."""
     return np.asarray(X, np.float64)

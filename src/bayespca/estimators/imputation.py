@@ -1,4 +1,4 @@
-"""Filling holes: an imputer for pipelines, one call for a table, a fair comparison of imputers."""
+"""Filling holes: an imputer for pipelines, one call for a table, and a comparison of imputers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
     def fit(
         self, X: Input, y: object = None, *, callback: inference.Callback | None = None
     ) -> Self:
-        """Fit the model to the cells that are there; `callback` is as in `BayesianPCA`."""
+        """Fit the model to the observed cells; `callback` is as in `BayesianPCA`."""
         asked = self._chosen()
         values, features = self._read(X, reset=True)
         model = BayesianPCA(**vars(asked)).fit(values, callback=callback)
@@ -195,7 +195,7 @@ def cross_validate_entries(
 
 
 def _mean(values: Numbers) -> float:
-    """NaN where there is nothing to average."""
+    """The mean of values; NaN if there are none."""
     return float(values.mean()) if values.size else float("nan")
 
 
@@ -213,7 +213,7 @@ def _check_table(X: NDArray[np.float64], n_folds: int) -> None:
 def _folds(
     X: NDArray[np.float64], n_folds: int, rng: np.random.Generator
 ) -> list[NDArray[np.bool_]]:
-    """Which cells to hide in each fold."""
+    """Masks of the cells to hide in each fold."""
     cells = rng.permutation(np.flatnonzero(~np.isnan(X)))
     found = []
     for part in np.array_split(cells, n_folds):
@@ -221,7 +221,7 @@ def _folds(
         flat[part] = True
         hidden: NDArray[np.bool_] = flat.reshape(X.shape)
         left = ~np.isnan(X) & ~hidden
-        # A row or column without any cell left has nothing to be filled from.
+        # A row or column with no cell left has nothing to be filled from.
         rows, columns = (np.asarray(left.any(axis=axis)) for axis in (1, 0))
         hidden &= rows[:, None] & columns
         found.append(hidden)

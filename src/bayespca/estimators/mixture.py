@@ -39,16 +39,16 @@ Array = Numbers
 
 
 class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]):
-    """Clusters, each with a mean, a subspace, a rank and a noise of its own.
+    """Clusters, each with its own mean, subspace, rank and noise.
 
     A row of cluster k is μₖ + Bₖa + noise. Given the probability of each cluster for each row, a
     cluster is a PCA of rows weighted by these probabilities, and a closed form minimises the free
     energy from its weighted singular values: at each step every cluster finds its own rank.
     With one cluster this is `BayesianPCA`.
 
-    NaN in X are holes, both in `fit` and afterwards. They are integrated out: densities are those
-    of the cells that are there, and a cluster fills the holes with what it expects, and allows for
-    the variance.
+    NaN in X marks holes, both in `fit` and afterwards. They are integrated out: densities are those
+    of the observed cells, and a cluster fills holes with their expected values and allows for their
+    variance.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         return np.asarray(np.argmax(self.predict_proba(X), axis=1))
 
     def predict_proba(self, X: Input) -> Array:
-        """The probability of each cluster for each row; a row without any value has `weights_`."""
+        """The probability of each cluster for each row; a row without any value gets `weights_`."""
         values = self._read(X)
         return read.probabilities(self.posterior_, _wide(values)).astype(values.dtype)
 
@@ -298,7 +298,7 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         filled = read.impute(self.posterior_, _wide(values)).astype(values.dtype)
         return np.where(np.isnan(values), filled, values)
 
-    # --- files ---------------------------------------------------------------------------------
+    # --- contracts -----------------------------------------------------------------------------
 
     def _read(self, X: Input) -> Array:
         check_is_fitted(self)
@@ -315,7 +315,7 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
 
 
 def _weights(sample_weight: Input, X: Array) -> NDArray[np.float64]:
-    """How much each row counts, in float64."""
+    """The weight of each row, checked, in float64."""
     weights = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
     )
@@ -324,5 +324,5 @@ def _weights(sample_weight: Input, X: Array) -> NDArray[np.float64]:
 
 
 def _wide(X: Array) -> NDArray[np.float64]:
-    """In float64, in which everything is computed."""
+    """X in float64, in which everything is computed."""
     return np.asarray(X, np.float64)

@@ -1,4 +1,4 @@
-"""`MultiViewPCA`: several tables of the same samples, and which factors are in which of them."""
+"""`MultiViewPCA`: factors of several tables of the same samples, shared or not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     parameters are low-rank, as in `GeneralizedPCA`, and the likelihoods replace the noise. Factors,
     prior variances, the pattern and the rotation stay the same.
 
-    NaN are holes, both in `fit` and afterwards, and rows may lack whole views. Given Dask arrays,
+    NaN marks holes, both in `fit` and afterwards, and rows may lack whole views. Given Dask arrays,
     methods return Dask arrays, which are computed later.
 
     Examples
@@ -190,7 +190,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             A dict or list of tables with one row for each sample, a MuData, or one matrix.
             DataFrames with an index, and AnnData, are joined by the names of their samples: a
             sample that a table lacks has no values there. Dask arrays stay with their workers and
-            are matched row by row; NaN are holes there, too.
+            are matched row by row; NaN marks holes there, too.
         views
             For one matrix, the name of the view of each column; by default all columns are one
             view.
@@ -231,7 +231,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         )
         _views.check_any_varies(data.live, data.n_samples)
         model = ViewsModel(self._most((data.n_samples, data.live.size)))
-        # The passes of an iteration on Dask are too small to be shown.
+        # The passes of an iteration on Dask are too short to report.
         with watched(None):
             found = inference.fit(model, data, looping)
         return extended(found, ViewsFit, status=found.status + noise_advice + _advice(given, data))
@@ -280,15 +280,15 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         if self.noise != "isotropic":
             alone = [rows_with_values(values, given.columns(name)) for name in given.names]
             std, status = noise_of_features(alone, given, self.noise)
-        # Several tables were joined: what they were joined in is of no use to anyone else.
+        # Tables were joined in an array that nobody else uses.
         joined = given.kind != "matrix"
         data = views_table(values, given.view, given.names.size, std, overwrite=joined)
         return data, status
 
     def _on_workers(self, given: Views) -> tuple[ViewsTable, Status]:
-        """The same on Dask, where noise of one variance is that of the PCA of a view as well."""
+        """Same as `_in_memory`, on Dask; a PCA of each view gives even isotropic noise there."""
         blocks = partitioned(given.values, wide=False)
-        if given.features.names is not None:  # by which messages call columns
+        if given.features.names is not None:  # messages use these names
             blocks = replace(blocks, names=tuple(map(str, given.features.names)))
         look = look_at_views(blocks, given.view, given.names.size)
         for name, rows in zip(given.names, look.rows, strict=True):
@@ -312,7 +312,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the scores of samples; with `return_std` also standard deviations.
 
-        It uses the views and cells that are there: a dict may hold any of the views. Scores have
+        It uses the views and cells that are given; a dict may hold any of the views. Scores have
         variance 1 over the samples of the fit.
         """
         given, _ = self._read(X)
@@ -341,7 +341,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return _views.given_back(values, Views(values, view, self.fit_.names, features, None, kind))
 
     def _side_by_side(self, T: Numbers) -> Numbers:
-        """The columns of all views of samples with given scores."""
+        """The columns of all views, side by side, for samples with given scores."""
         return self._answers.at_scores(np.asarray(T, np.float64)).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return self._typed(filled, given), self._typed(std, given)
 
     def _given_back(self, values: Numbers, given: Views, reader: _mixed_views.Reader | None) -> Any:
-        """Tables in the form in which they were given, with codes as levels."""
+        """Tables in the form of the input, with levels in place of codes."""
         if reader is None:
             return _views.given_back(values, given)
         return reader.given_back(values, given)
@@ -440,7 +440,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     # --- contracts -----------------------------------------------------------------------------
 
     def _read(self, X: Input) -> tuple[Views, _mixed_views.Reader | None]:
-        """Tables side by side, and what read them where views have likelihoods."""
+        """Read tables side by side; also return their reader if views have likelihoods."""
         check_is_fitted(self)
         if not self.fit_.columns:
             return _views.read_new(self, X), None
@@ -453,7 +453,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return answers_of(self.fit_)
 
     def _lazily(self, given: Views, method: str, **options: object) -> DaskArray:
-        """What a method returns for tables on Dask, block by block, when it is computed."""
+        """Lazy result of a method for tables on Dask, one task per block."""
         blocks = partitioned(given.values, wide=False)
         return _lazy.applied(self, blocks, method, options)
 
@@ -474,7 +474,7 @@ def _wide(given: Views) -> FloatArray:
 
 
 def _advice(given: Views, data: ViewsTable | MixedViews) -> Status:
-    """What to say about views that take no part."""
+    """Advice about views that do not vary and take no part."""
     status = Status()
     for name, size in zip(given.names, data.sizes, strict=True):
         if not size:

@@ -37,7 +37,7 @@ from ._reading import knowing_rows
 from ._warnings import warn
 from .wording import conditional
 
-# Advice that is worth a warning, besides a place in `status_`.
+# Advice that also gives a warning, besides its place in `status_`.
 WARNED = (
     *("near-rank-bound", "cut-off", "near-rounding"),
     *("empty-rows", "empty-columns", "single-columns"),
@@ -64,17 +64,17 @@ class RankWarning(UserWarning):
 
 
 def _feature_noise(fit: PCAFit) -> Any:
-    """A mean over rows: errors of rows that are known are in it, too."""
+    """Noise variance of each feature: the mean over rows, known errors of rows included."""
     own, rows = fit.noise.features, fit.noise.samples
     found = fit.noise_variance * to_numpy(fit.posterior.scale) ** 2 if own is None else own
     if rows is not None and found.any():
-        # Columns that do not vary have none, and no part in what rows have.
+        # Constant columns have no noise, and no part in the noise of rows.
         found = found * (rows.mean() / found[found > 0].mean())
     return to_namespace(found, fit.posterior.components)
 
 
 def _sample_noise(fit: PCAFit) -> Any:
-    """A mean over columns, in the units of the data."""
+    """Noise variance of each row: the mean over columns, in the units of the data."""
     own = fit.noise.samples
     found = np.full(fit.n_samples, to_numpy(_feature_noise(fit)).mean()) if own is None else own
     return to_namespace(found, fit.posterior.components)
@@ -259,7 +259,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
         NaN in X, pandas' NA, polars' null and masked cells are holes. Every method but
         ``"laplace"`` accepts them in data in memory or on Dask, and finds the mean, the noise and
-        the rank by sweeps over the cells that are there. Then `engine_` is ``"holes"``,
+        the rank by sweeps over the observed cells. Then `engine_` is ``"holes"``,
         `threshold_` is NaN, `singular_values_` are those that complete data would show, and for
         methods other than ``"evb"``, `rank_posterior_` is 1 at the rank found. ``"map"`` needs a
         `prior_variance` or a number of components: with neither it fits every cell exactly and
@@ -293,7 +293,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         return self
 
     def _needs_all_rows(self, X: Any) -> bool:
-        """Whether the noise model needs all rows at once; files may have holes, besides."""
+        """Whether the noise model needs all rows at once, or may meet holes in a file."""
         if self.noise in ("auto", "isotropic"):
             return False
         return NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike)
@@ -305,7 +305,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         looping: inference.Looping,
         errors: KnownErrors | None,
     ) -> PCAFit:
-        """Fit by closed form if data are complete; on Dask only the workers find that out."""
+        """Fit by closed form if data are complete; on Dask, only the workers can tell."""
         asked = self._asked(errors)
         if data.holes:
             return self._fitted_with_holes(data, form, looping, asked)
@@ -356,7 +356,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         seen = getattr(self, "_seen", None)
         data = _input.read_block(self, X, first=seen is None)
         block, form = data.values, replace(form, n_features=data.features.count)
-        # Blocks are not seen again, so their products are as precise as they can be.
+        # Blocks are not seen again, so their products are summed in double precision.
         fresh = moments.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
         seen = moments.add(seen or fresh, block)
         found = streaming.finish(seen, center=self.center, plan=form)

@@ -1,9 +1,9 @@
 """Model files: an estimator and its record, checked against their annotations.
 
-Nothing is listed here: parameters are those of the constructor, what is fitted is the record
-`fit_` and what `kept_by` names beside it, and each record checks itself. Names of parameters, of
-records and of their fields belong to the version of the format: who changes one raises
-`archive.VERSION`, and says in `upgrading` what became of it.
+Nothing is listed here: parameters are those of the constructor, the fitted state is the record
+`fit_` with the attributes that `kept_by` names beside it, and each record checks itself. Names of
+parameters, records and their fields belong to the version of the format: if you change one, raise
+`archive.VERSION`, and say in `upgrading` what became of it.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Load an estimator from a file that its `save` has written.
 
     It returns exactly what was saved, to the last bit: parameters, attributes, and what
-    `partial_fit` needs to go on. Arrays of other libraries (torch, CuPy) come back as NumPy arrays.
+    `partial_fit` needs to continue. Arrays of other libraries (torch, CuPy) become NumPy arrays.
     Nothing in a file is ever executed, so it is safe to load files of unknown origin.
 
     Raises
     ------
     ModelFileError
-        A ValueError: the file is no model file, is damaged, or needs a newer bayespca.
+        A ValueError: the file is not a model file, is damaged, or needs a newer bayespca.
     OSError
         The file does not exist or cannot be read.
 
@@ -90,20 +90,20 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 @once
 def _records(cls: type[AnyEstimator]) -> Mapping[str, Any]:
-    """The records that can be in a file of such an estimator, by name."""
+    """The records that a file of this estimator may hold, by name."""
     return records_of(*kept_by(cls).values())
 
 
 @once
 def parameter_kinds(cls: type[AnyEstimator]) -> Mapping[str, Kind]:
-    """What the parameters of an estimator may be, from the annotations of its constructor."""
+    """Allowed values of an estimator's parameters, from the annotations of its constructor."""
     hints, names = get_type_hints(cls.__init__), sorted(inspect.signature(cls).parameters)
     return {name: option_kind(hints.get(name, Any)) for name in names}
 
 
 @once
 def _kept_kinds(cls: type[AnyEstimator]) -> Mapping[str, Kind]:
-    """What an estimator may hold once it is fitted."""
+    """Allowed values of the attributes that an estimator holds once it is fitted."""
     return {name: kind_of(annotation) for name, annotation in kept_by(cls).items()}
 
 
@@ -117,7 +117,7 @@ def _is_output_setting(value: Any) -> bool:
     )
 
 
-# What an estimator may hold before it is fitted, too.
+# Attributes that an estimator may also hold before it is fitted.
 SETTINGS = {"_sklearn_output_config": Kind("a setting of set_output", _is_output_setting)}
 
 
@@ -164,7 +164,7 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
 
 
 def _checked_attributes(trees: Json, cls: type[AnyEstimator]) -> dict[str, Json]:
-    """The attributes, if there are only known ones, and a fit if there is any that needs it."""
+    """The attributes; raise for unknown ones, and for any that lack the fit they belong to."""
     if not isinstance(trees, dict):
         raise FlawError("it holds something else where attributes should be")
     kept = trees.keys() - SETTINGS.keys()

@@ -39,7 +39,7 @@ class RankReport:
     noise: str = ISOTROPIC.name
     note: str = ""
     not_asked: str = ""
-    # Its arrays have no equality.
+    # Its arrays have no equality as a whole.
     stability: RankStability | None = field(default=None, compare=False)
 
     def ranks(self) -> dict[str, int]:
@@ -61,7 +61,7 @@ class RankReport:
 
     @property
     def why(self) -> str:
-        """Why rules disagree, or what they cannot see, in a sentence; empty if they agree."""
+        """A sentence on why rules disagree, or what they cannot see; empty if they agree."""
         if self.note:
             return self.note
         ranks = set(self.ranks().values())

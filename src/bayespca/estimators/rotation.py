@@ -1,4 +1,4 @@
-"""`rotate`: components turned to factors that are easier to name."""
+"""`rotate`: components turned into factors that are easier to name."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class RotatedFactors:
     Attributes
     ----------
     loadings
-        How much each feature changes with each factor, which has variance 1: (factors, features),
-        in the units of the (scaled) data. If data are scaled and factors uncorrelated, these are
+        Change of each feature with each factor, which has variance 1: (factors, features), in the
+        units of the (scaled) data. If data are scaled and factors uncorrelated, these are
         correlations of features and factors.
     std
         Standard deviations of loadings, with the uncertainty of the rotation and of the sizes of

@@ -1,4 +1,4 @@
-"""How many components by every rule: EVB under each noise model beside the rules of others."""
+"""The number of components by every rule: EVB under each noise model, and rules by others."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from ._options import Auto
 from .pca import BayesianPCA
 from .ranks import RankReport
 
-# Up to so many cells rules are asked that decompose the matrix again and again.
+# Rules that decompose the matrix again and again are tried only up to this many cells.
 MANY_CELLS = 1_000_000
-# Noise models that take no sweeps on complete data, and those that data with holes are tried with.
+# Noise models that take no sweeps on complete data, and those tried on data with holes.
 COMPLETE = ("isotropic", "per-feature", "per-sample", "both", "autoregressive")
 WITH_HOLES = ("isotropic", "per-feature", "per-sample", "both")
 HOLES = (
@@ -63,15 +63,14 @@ def rank_report(
     n_halves: int | Auto = "auto",
     random_state: RandomState = 0,
 ) -> RankReport:
-    """How many components: EVB under each noise model beside the rules of others.
+    """Find the number of components by every rule: EVB under each noise model, and rules by others.
 
-    Data with holes have EVB's answers, the most probable number, and sign flips of the matrix whose
-    holes are filled with the means of their columns; `not_asked` of the answer says why the others
-    have none. `random_state` seeds the simulated noise, signs and blocks of the rules that draw
-    some.
+    Data with holes get EVB's answers, the most probable number, and sign flips of the matrix with
+    column means in its holes; `not_asked` of the report says why the other rules have no answer.
+    `random_state` seeds the simulated noise, signs and blocks of the rules that need them.
 
     `n_halves` is the number of half samples that show what comes back (`rank_stability`); 0 for
-    none. ``"auto"`` takes 100 of complete data in memory with up to 200,000 cells: of more
+    none. ``"auto"`` takes 100 for complete data in memory with up to 200,000 cells; beyond that
     they take longer than a fit.
 
     >>> from bayespca import rank_report
@@ -107,14 +106,14 @@ def rank_report(
 
 
 def _noted(report: RankReport, data: Data) -> RankReport:
-    """Remove the probability if there is a single row, which says nothing about components."""
+    """Replace the probability by a note if there is a single row, which shows no components."""
     if data.where is not Where.DENSE or data.values.shape[0] > 1:
         return report
     return replace(report, evb_probability=math.nan, note=ONE_ROW)
 
 
 def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:
-    """`rank_report` of data that have been decomposed already, with every singular value."""
+    """`rank_report` for data that are already decomposed, from all their singular values."""
     solution, posterior = solve(spectrum), posterior_of_rank(spectrum)
     rng = _validation.generator(random_state)
     return RankReport(
@@ -132,7 +131,7 @@ def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankRepo
 
 
 def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generator) -> RankReport:
-    """Add the rules that look at the matrix, unless it does not vary."""
+    """Add the rules that need the matrix itself, unless it does not vary."""
     if not Z.any() or min(Z.shape) < 2:
         return report
     flips = sign_flips(Z, rng)
@@ -142,7 +141,7 @@ def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generat
 def _with_halves(
     report: RankReport, complete: Complete, n_halves: int, rng: np.random.Generator
 ) -> RankReport:
-    """Add what comes back in half samples."""
+    """Add the stability of rank and directions in half samples."""
     noise = PER_FEATURE if NOISES[report.noise].cells else NOISES[report.noise]
     fit, values = complete.fit(noise), on_host(complete.X)
     center = complete.asked.center
@@ -161,7 +160,7 @@ def _with_noise_models(report: RankReport, complete: Complete) -> RankReport:
 
 
 def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:
-    """What can be said of data with holes."""
+    """The report on data with holes."""
     _input.check_any_value(data)
 
     def fitted(noise: str) -> PCAFit:
@@ -190,8 +189,10 @@ def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool
 def _flips_of_filled(
     data: Data, rng: np.random.Generator, *, center: bool, scale: bool
 ) -> int | None:
-    """Sign flips with 0 in place of what is missing: a share of the signal is left, of the same
-    rank, and noise whose variance differs between cells, which signs keep.
+    """Rank by sign flips, with 0 in the holes.
+
+    A share of the signal is left, with the same rank. The noise differs in variance between cells,
+    which flipped signs preserve.
     """
     Z = np.asarray(to_numpy(data.values), dtype=np.float64)
     there = ~np.isnan(Z)

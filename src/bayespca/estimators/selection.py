@@ -1,4 +1,4 @@
-"""How many components: the log-likelihood of rows that a model has not seen."""
+"""The number of components by cross-validation: the log-likelihood of held-out rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ComponentSelection:
 
     @property
     def standard_error(self) -> FloatArray:
-        """Standard error of the mean, from how much the folds differ."""
+        """Standard error of the mean, from the spread of the folds."""
         folds = self.scores.shape[1]
         return np.asarray(self.scores.std(axis=1, ddof=1) / np.sqrt(folds))
 
@@ -129,7 +129,7 @@ def _mean_log_likelihood(fitted: Any, X: Input, y: object = None) -> float:
 
 
 def _seed(random_state: RandomState) -> int:
-    """A number, so that the folds are the same for all numbers of components."""
+    """An integer seed, so that the folds are the same for all numbers of components."""
     return int(_validation.generator(random_state).integers(2**31))
 
 

@@ -1,4 +1,4 @@
-"""How often the rank and the directions of data come back in halves of their rows."""
+"""Stability of the rank and the directions of data in halves of their rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _input, _validation
 from ._halves import HALVES, RankStability, are_few, check_halves, of_fit
 from .pca import BayesianPCA, Noise
 
-# Engines of data with holes, and of rows that are not here.
+# Engines for data with holes, sparse data, and rows that are not in memory.
 NOT_IN_MEMORY = ("holes", "streaming", "dask", "sparse")
 
 
@@ -75,20 +75,20 @@ def _readable(X: Input, n_halves: int) -> Data:
 
 
 def is_halved_unasked(model: BayesianPCA) -> bool:
-    """Whether halves of a model's rows take no longer than it did, and find what it finds."""
+    """Whether to compute halves by default: they are as quick as the fit, and comparable to it."""
     if model.engine_ in NOT_IN_MEMORY or NOISES[model.noise_].cells:
         return False
     return _finds_all(model) and are_few(model.n_samples_, model.n_features_in_)
 
 
 def _finds_all(model: BayesianPCA) -> bool:
-    """Whether rank and noise are found by EVB."""
+    """Whether EVB finds both the rank and the noise."""
     found = isinstance(model.n_components, str)
     return found and (model.method, model.noise_variance) == ("evb", "auto")
 
 
 def _check_model(model: BayesianPCA) -> None:
-    """Halves find what EVB finds by itself."""
+    """Raise unless EVB finds the rank and the noise of the model, as it does in halves."""
     if not _finds_all(model):
         raise ValueError(
             "half samples are fitted by method='evb', which finds the rank and the noise: leave "

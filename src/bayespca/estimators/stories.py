@@ -1,6 +1,6 @@
-"""What was found by any model, in words and numbers: for the command, the report and notebooks.
+"""The findings of any model in words and numbers, for the command, the report and notebooks.
 
-A PCA with singular values has more to say, in `summary`.
+`summary` says more about a PCA with singular values.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .wording import (
     significant,
 )
 
-# A number of components that comes out of the data, not of an option.
+# Values of `n_components` that leave the number to the data.
 CHOSEN = ("auto", "probable")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A number that was found: its name, the number in words, and a remark."""
+    """A finding: its name, its value in words, and a remark."""
 
     name: str
     value: str
@@ -44,10 +44,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class Story:
-    """What was found, and how sure that is.
+    """The findings of a model, and how certain they are.
 
-    `size` says what the model was fitted to, `numbers` are the facts as plain values for JSON,
-    `parts` are facts about single clusters or modes.
+    `size` says what the model was fitted to, `numbers` holds the facts as plain values for JSON,
+    and `parts` are facts about single clusters, modes, dimensions or factors.
     """
 
     headline: str
@@ -67,7 +67,7 @@ def story(model: AnyEstimator) -> Story:
 
 
 def _story(model: AnyEstimator, words: tuple[str, str, str], *facts: Fact, **numbers: Any) -> Story:
-    """A story with what is known of every model that iterates."""
+    """A story with the numbers and notes that all models share."""
     said, lead, size = words
     common = {"class": type(model).__name__, "headline": said}
     known = {"free_energy": np.nan, "converged": True, "n_iter": 0}
@@ -235,7 +235,7 @@ def _of_ratings(model: AnyEstimator) -> Story:
 
 
 def number_of_tastes(model: AnyEstimator) -> str:
-    """Where the number of components of a factorization comes from."""
+    """Words for the origin of a factorization's number of components."""
     if model.draws_ is None:
         return "found"
     if model.n_components_ == min(model.users_.size, model.items_.size) - 1:
@@ -270,7 +270,7 @@ def _of_tensor(model: AnyEstimator) -> Story:
 
 
 def _of_any(model: AnyEstimator) -> Story:
-    """A model of which nothing but its size is known."""
+    """The story of a model of unknown kind: its size."""
     k = int(getattr(model, "n_components_", 0))
     said, size = f"{plural(k, 'component')}.", plural(model.n_features_in_, "feature")
     return _story(model, (said, "", size), Fact("components", str(k)), rank=k)
@@ -317,7 +317,7 @@ def _clusters(model: AnyEstimator, rows: str) -> str:
 
 
 def _curves(model: AnyEstimator, gain: float) -> tuple[str, str]:
-    """Whether curves are worth it: a headline and a lead."""
+    """A headline and a lead that say whether curves are worth it."""
     k = model.n_components_
     curved = f"{counted(k)} curved dimension{'' if k == 1 else 's'}"
     if not np.isfinite(gain):
@@ -331,7 +331,7 @@ def _curves(model: AnyEstimator, gain: float) -> tuple[str, str]:
 
 
 def _gain(model: AnyEstimator) -> float:
-    """Nats over a linear PCA; point estimates of latent points have no evidence to compare."""
+    """Nats over a linear PCA; NaN for point estimates, which have no evidence to compare."""
     return np.nan if model.method == "map" else float(model.nonlinear_evidence_)
 
 
@@ -377,7 +377,7 @@ def _ranks(ranks: list[int]) -> str:
 
 
 def _span(values: list[Any]) -> str:
-    """The smallest and the largest number."""
+    """The range of values in words; a single number if they are alike."""
     low, high = (
         str(v) if isinstance(v, int) else significant(v, 2) for v in (min(values), max(values))
     )
@@ -425,7 +425,7 @@ def _factors(k: int, V: int) -> str:
 
 
 def _sharing(k: int, V: int, shared: int, everywhere: int) -> str:
-    """How many factors are shared."""
+    """A sentence about the number of shared factors."""
     if V == 1 or not k:
         return ""
     if not shared:
@@ -441,7 +441,7 @@ def _sharing(k: int, V: int, shared: int, everywhere: int) -> str:
 
 
 def _factor_parts(model: AnyEstimator, active: Any, explained: Any) -> tuple[Fact, ...]:
-    """Where each factor is."""
+    """A fact about each factor: the share of each of its views that it explains."""
     names = [str(name) for name in model.view_names_]
     found = []
     for h, (row, shares) in enumerate(zip(active, explained, strict=True), 1):

@@ -1,4 +1,4 @@
-"""A fitted PCA in a few numbers and sentences: what the command, the report and notebooks show."""
+"""A fitted PCA in a few numbers and sentences, for the command, the report and notebooks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from bayespca.spectrum.records import ALL_ZERO, Advice
 
 from .wording import CONDITION, feature_names, likelihood, ordinal, percent
 
-# What is summarised, drawn and reported.
+# A model that can be summarised, drawn and reported.
 FittedPCA: TypeAlias = BaseEstimator
 
 # A singular value this near to the threshold, relatively, could have fallen on its other side.
 NEAR = 0.05
-# A rank less probable than this is worth a sentence; a component more, next to the detection limit,
-# can hardly ever be excluded.
+# A rank less probable than this is worth a note. The limit is not higher, because one component
+# more, next to the detection limit, can hardly ever be excluded.
 SURE = 0.5
-# A component with this much of its squared loadings in one feature is that feature.
+# A component with this share of its squared loadings in one feature is practically that feature.
 ALONE = 0.95
 # Shares of the signal for which the summary counts the components needed.
 SHARES = (0.8, 0.95, 0.99)
-# A row or a cell that is more probably an outlier than not.
+# A row or a cell with a probability above this counts as an outlier.
 OUTLYING = 0.5
 
 
@@ -71,7 +71,7 @@ class Summary:
     notes: tuple[Advice, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain Python values, which JSON can hold."""
+        """All fields as plain Python values, which JSON can hold."""
         return asdict(self) | {"notes": [note.text for note in self.notes]}
 
 
@@ -79,7 +79,7 @@ def summarize(model: FittedPCA) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
     method = getattr(model, "method", type(model).__name__)
     is_given = rank_was_given(model)
-    # Where nothing varies there is nothing to be sure of.
+    # If nothing varies, the rank has no probability.
     known = hasattr(model, "rank_posterior_") and not is_given and ALL_ZERO not in model.status_
     posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
@@ -109,25 +109,25 @@ def summarize(model: FittedPCA) -> Summary:
 
 
 def noise_model(model: FittedPCA) -> NoiseModel:
-    """What has noise of its own."""
+    """The noise model of a fitted PCA."""
     return NOISES[getattr(model, "noise_", ISOTROPIC.name)]
 
 
 def feature_noise(model: FittedPCA) -> FloatArray | None:
-    """Noise variance of each feature; None where all have the same."""
+    """Noise variance of each feature; None if all have the same."""
     if not noise_model(model).columns:
         return None
     return np.asarray(to_numpy(model.feature_noise_variance_), dtype=np.float64)
 
 
 def outlier_probability(model: FittedPCA) -> FloatArray | None:
-    """Probability that a row, or a cell, is outlying; None where neither has noise of its own."""
+    """Probability that a row, or a cell, is an outlier; None if neither has its own noise."""
     found = getattr(model, "outlier_probability_", None)
     return None if found is None else np.asarray(to_numpy(found), dtype=np.float64)
 
 
 def _range(variances: FloatArray | None) -> tuple[float, float] | None:
-    """The smallest and the largest one of features that vary."""
+    """The smallest and the largest variance among features that vary."""
     own = None if variances is None else variances[variances > 0]
     return None if own is None or not own.size else (float(own.min()), float(own.max()))
 
@@ -154,7 +154,7 @@ def _notes(model: FittedPCA, likely: dict[int, float]) -> tuple[Advice, ...]:
 
 
 def _capped(model: FittedPCA) -> Iterator[Advice]:
-    """More components than were allowed: probabilities are among the ranks up to the cap."""
+    """Advice if the cap leaves components out; probabilities cover only ranks up to the cap."""
     k, threshold = model.n_components_, float(model.threshold_)
     gamma = model.spectrum_.singular_values * model.spectrum_.scale
     if not np.isfinite(threshold) or rank_was_given(model):
@@ -170,7 +170,7 @@ def _capped(model: FittedPCA) -> Iterator[Advice]:
 
 
 def _near_threshold(model: FittedPCA) -> Iterator[Advice]:
-    """The last kept and the first dropped component, where they lie next to the threshold."""
+    """Advice on the last kept and the first dropped component, if next to the threshold."""
     k, threshold = model.n_components_, float(model.threshold_)
     if not (np.isfinite(threshold) and threshold > 0):
         return
@@ -204,11 +204,11 @@ def _uncertain_rank(model: FittedPCA, likely: dict[int, float]) -> Iterator[Advi
 
 
 def _single_features(model: FittedPCA) -> Iterator[Advice]:
-    """A component that is one feature: of data in different units, most often the largest one."""
+    """Advice if the first component is a single feature, as happens with different units."""
     share = to_numpy(model.components_) ** 2
     if (
         getattr(model, "scale", False)
-        # Units make no difference then.
+        # With noise variances of columns, units make no difference.
         or noise_model(model).columns
         or share.shape[1] < 3
         or not share.size
@@ -238,5 +238,5 @@ def convergence(model: BaseEstimator) -> list[Advice]:
 
 
 def _percent(share: float) -> str:
-    """Rounded up, so that "within 2 %" is true."""
+    """A share in percent, rounded up so that "within 2 %" is true."""
     return f"{max(np.ceil(share * 100), 1):.0f} %"

@@ -39,7 +39,7 @@ from .pca import BayesianPCA, RankWarning
 
 Shape = tuple[int, ...]
 
-# Advice that is worth a warning, besides a place in `status_`.
+# Advice that also gives a warning, besides its place in `status_`.
 WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
 
 
@@ -53,9 +53,8 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
 
     Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
     variances are learned, the same for a column of Aₙ and its slice of the core
-    (Nakajima and Sugiyama 2014, Eq. 37–39). Components that the data do not support are dropped
-    where the free energy is lower without them. Holes are allowed, up to 90 % of the cells and
-    more.
+    (Nakajima and Sugiyama 2014, Eq. 37–39). Components that the data do not support are dropped if
+    the free energy is lower without them. Holes are allowed, even in 90 % of the cells and more.
 
     With two modes the core can be absorbed into a factor: the model is then that of `BayesianPCA`,
     solved in closed form. Modes of size 1 after the first carry no information and are skipped.
@@ -174,11 +173,10 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     ) -> Self:
         """Fit a tensor of two modes or more: NumPy, torch or CuPy, of any real dtype.
 
-        NaN are holes, and so are cells where `mask`, of the same shape, is 0 (as in TensorLy;
-        their values are ignored). `callback` is called after each sweep with its number,
-        counting from 1, and an object with `free_energy`, `rank` (size of the core),
-        `noise_variance` and `to_gain` (see `BayesianPCA.fit`); if it returns True, the iteration
-        ends.
+        NaN marks holes, and so does 0 in `mask`, which has the same shape (as in TensorLy; values
+        there are ignored). `callback` is called after each sweep with its number, counting from 1,
+        and an object with `free_energy`, `rank` (size of the core), `noise_variance` and `to_gain`
+        (see `BayesianPCA.fit`); if it returns True, the iteration ends.
         """
         begin = time.perf_counter()
         self._check_options()
@@ -242,7 +240,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         def fitted(noise: Literal["isotropic", "both"]) -> TuckerFit:
             model = self._matrix_model(rank, noise)
             with warnings.catch_warnings():
-                # This model says it in its own words.
+                # This model gives these warnings in its own words.
                 warnings.simplefilter("ignore", RankWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, callback=callback)
@@ -271,7 +269,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     def _expanded(self, found: TuckerFit, T: Array) -> TuckerFit:
         """Put back the modes that were skipped, with the library, device and type of the tensor."""
         shape = tuple(T.shape)
-        # Where nothing was found, modes of size 1 have nothing either.
+        # If nothing was found, modes of size 1 have rank 0, too.
         one = int(found.core.size > 0)
         core = found.core.reshape(_tensors.expanded(found.core.shape, shape, one))
         factors = _tensors.expanded(found.factors, shape, np.ones((1, one)))
@@ -321,7 +319,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         """Slices with their holes (NaN) filled by the posterior mean; other cells stay.
 
         Without X, it fills the fitted tensor. With ``return_std=True`` it also returns the standard
-        deviation of what would be measured in each hole, noise included. Cells that are there have
+        deviation of what would be measured in each hole, noise included. Observed cells have
         standard deviation 0.
         """
         check_is_fitted(self)
@@ -389,7 +387,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     # --- scikit-learn --------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies, pickles and files do not carry the tensor along."""
+        """The state without the tensor, which copies, pickles and files do not carry along."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_tensor"}
 

@@ -1,4 +1,4 @@
-"""Model files of earlier versions, as files of this one."""
+"""Upgrades of model files from earlier versions of the format to the current one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Arrays = Mapping[str, np.ndarray]
 Trees = dict[str, Json]
 Contents = tuple[dict[str, Json], dict[str, np.ndarray]]
 
-# What was done before there was an option to choose it.
+# Options that came later, with values that describe what was done before.
 ONCE = {"noise": ISOTROPIC.name}
 # Fields of `fit_` that came with version 3.
 LATER = ("noise", "free_energy_by_rank")
-# Fields that files of version 3 may lack, because they came when it was there already.
+# Fields that files of version 3 may lack, because they were added within that version.
 ADDED = {
     "MixtureFit": ("evidence",),
     "TuckerFit": ("unknown",),
@@ -35,7 +35,7 @@ ADDED = {
     **dict.fromkeys(("BinaryFit", "TableFit"), ("r_hat", "ess")),
     **dict.fromkeys(("BinaryPosterior", "TablePosterior"), ("draws",)),
 }
-# Options of which the same is true.
+# Options that files of version 3 may lack for the same reason.
 SAMPLING = ("method", "n_draws", "n_warmup", "n_chains", "thin")
 ADDED_OPTIONS = {
     "BinaryPCA": SAMPLING,
@@ -48,7 +48,7 @@ ADDED_OPTIONS = {
 def upgraded(
     version: int, meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]
 ) -> Contents:
-    """The tree and the arrays of a file, as today's version would have written them."""
+    """The tree and the arrays of a file, as the current version would have written them."""
     found = meta, dict(arrays)
     for step in (from_version_1, from_version_2)[version - 1 :]:
         found = step(*found, cls)
@@ -56,7 +56,7 @@ def upgraded(
 
 
 def from_version_1(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]) -> Contents:
-    """Version 1 had each attribute `x_` by itself; since version 2 it is the field `x` of `fit_`.
+    """Upgrade version 1, where each attribute `x_` stood by itself, to fields `x` of `fit_`.
 
     Attributes that follow from others are dropped, with arrays that nothing else refers to.
     """
@@ -78,9 +78,9 @@ def from_version_1(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator
 
 
 def from_version_2(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]) -> Contents:
-    """Version 2 had one array in `noise_variance` where features had noise of their own.
+    """Upgrade version 2, where `noise_variance` was an array if features had their own noise.
 
-    Fields of records and options that came later have the values that stand for what was done.
+    Fields of records and options that came later get the values that describe what was done.
     """
     encoder = Encoder(records_of(*kept_by(cls).values()))
     options = _options_of_today(meta.get("parameters"), cls)
@@ -89,7 +89,7 @@ def from_version_2(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator
 
 
 def with_later_options(parameters: Json, cls: type[AnyEstimator]) -> Json:
-    """Options; the first files of version 3 lack some, which have their defaults."""
+    """The options, with defaults for those that the first files of version 3 lack."""
     added = ADDED_OPTIONS.get(cls.__name__, ())
     if not isinstance(parameters, dict) or not added:
         return parameters
@@ -98,13 +98,13 @@ def with_later_options(parameters: Json, cls: type[AnyEstimator]) -> Json:
 
 
 def with_later_fields(kept: Trees, cls: type[AnyEstimator]) -> Trees:
-    """What an estimator keeps; the first files of version 3 lack fields that have a default."""
+    """Attributes of an estimator, with defaults for fields that early files of version 3 lack."""
     layouts = records_of(*kept_by(cls).values())
     return {name: _with_added(tree, layouts) for name, tree in kept.items()}
 
 
 def _with_added(tree: Json, layouts: Mapping[str, Record]) -> Json:
-    """A record whose fields, and those of records in them, include the ones that were added."""
+    """A record completed by the fields in `ADDED`, as are the records within it."""
     record = dict(_pairs(dict(_pairs(tree)).get("$record")))
     found, layout = record.get("fields"), layouts.get(str(record.get("class")))
     if not isinstance(found, dict) or layout is None:
@@ -117,7 +117,7 @@ def _with_added(tree: Json, layouts: Mapping[str, Record]) -> Json:
 
 
 def _completed(tree: Json, arrays: Arrays, encoder: Encoder) -> Json:
-    """A tree whose records have all of their fields."""
+    """A tree with its records completed by all of their fields."""
     if isinstance(tree, list):
         return [_completed(item, arrays, encoder) for item in tree]
     if not isinstance(tree, dict):
@@ -132,7 +132,7 @@ def _completed(tree: Json, arrays: Arrays, encoder: Encoder) -> Json:
 
 
 def _fields(record: Trees, cls: type, arrays: Arrays, encoder: Encoder) -> Trees:
-    """The fields of a record, those that came later included."""
+    """The fields of a record, including those that came later."""
     found = dict(record["fields"])
     if cls is PCAFit:
         found = _with_noise(found, arrays, encoder)
@@ -143,7 +143,7 @@ def _fields(record: Trees, cls: type, arrays: Arrays, encoder: Encoder) -> Trees
 
 
 def _with_noise(found: Trees, arrays: Arrays, encoder: Encoder) -> Trees:
-    """One noise variance, the mean over features that vary, and those of features beside it."""
+    """Fields with one noise variance, the mean over features that vary; `noise` has the others."""
     reference = next(_references(found.get("noise_variance")), None)
     if reference is None or reference not in arrays:
         return found
@@ -155,7 +155,7 @@ def _with_noise(found: Trees, arrays: Arrays, encoder: Encoder) -> Trees:
 
 
 def _options_of_today(parameters: Json, cls: type[AnyEstimator]) -> Json:
-    """Options by their names and values of today; those that came later have their defaults."""
+    """Options by current names and values; later ones get their defaults, or those of `ONCE`."""
     if not isinstance(parameters, dict):
         return parameters
     renamed, options = renamed_in(cls), cls.options
@@ -173,7 +173,7 @@ def _pairs(found: Json) -> list[tuple[str, Json]]:
 
 
 def _is_fitted(cls: type[AnyEstimator], name: str) -> bool:
-    """Whether a name was an attribute, and is now read from the record."""
+    """Whether an attribute of this name is now read from the record."""
     return isinstance(getattr(cls, name, None), Fitted)
 
 
@@ -200,7 +200,7 @@ def _default(part: Field[Any]) -> Any:
 
 
 def _array(fitted: Trees, arrays: Arrays, *names: str) -> np.ndarray:
-    """The first array that is there of some attributes."""
+    """The first array found among these attributes."""
     for name in names:
         for reference in _references(fitted.get(name)):
             if reference in arrays:
@@ -209,7 +209,7 @@ def _array(fitted: Trees, arrays: Arrays, *names: str) -> np.ndarray:
 
 
 def _references(tree: Json) -> Iterator[str]:
-    """Names of arrays."""
+    """Names of the arrays that a tree refers to."""
     if isinstance(tree, dict):
         inner = tree.get("$array")
         name = inner.get("name") if isinstance(inner, dict) else None
@@ -221,10 +221,10 @@ def _references(tree: Json) -> Iterator[str]:
             yield from _references(item)
 
 
-# Attributes of version 1 that there are no more.
+# Attributes of version 1 that no longer exist.
 GONE = {"BinaryPCA": ("components_std_",)}
 
-# Fields that no attribute had under this name, or in this form.
+# Functions that make the fields that no attribute had under this name, or in this form.
 NEW: dict[str, Callable[[Trees, Arrays], Json]] = {
     "dtype": lambda fitted, arrays: {"$dtype": _array(fitted, arrays, "mean_", "means_").dtype.str},
     "per_feature": lambda fitted, arrays: _array(fitted, arrays, "noise_variances_").ndim == 2,

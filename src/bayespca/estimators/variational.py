@@ -1,4 +1,4 @@
-"""`VariationalPCA`: Bishop's variational model, all of its posterior and its bound."""
+"""`VariationalPCA`: Bishop's variational model, with its whole posterior and its bound."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     `BayesianPCA` answers the same question in closed form; this model has priors on its
     hyperparameters, and a distribution over the noise.
 
-    NaN in X are holes, both in `fit` and afterwards: the fit uses the cells that are there. Each
-    sample, and each row of W, then has a covariance of its own.
+    NaN in X marks holes, both in `fit` and afterwards: the fit uses the observed cells. Each
+    sample, and each row of W, then has its own covariance.
 
     >>> from bayespca import VariationalPCA
     >>> from bayespca.datasets import low_rank

@@ -1,4 +1,4 @@
-"""How the numbers of a fitted PCA are put into words: in notebooks, reports and the terminal."""
+"""Numbers of a fitted PCA put into words, for notebooks, reports and the terminal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from .summary import Summary
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-# The share of the signal that the headline speaks of.
+# The share of the signal that the headline mentions.
 ENOUGH = 0.95
-# What every probability of a number of components is printed with.
+# The condition that is printed with every probability of a number of components.
 CONDITION = "if the noise is as assumed"
 
 
 class KindOfColumn(NamedTuple):
-    """What people call a column of a likelihood, and several of them."""
+    """The usual names of one column with some likelihood, and of several."""
 
     one: str
     many: str
@@ -41,12 +41,12 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 
 def nothing_varies(summary: Summary) -> bool:
-    """Whether data say nothing of dimensions: all rows are the same, or there is only one."""
+    """Whether data say nothing about dimensions: all rows are the same, or there is only one."""
     return any(note.code == ALL_ZERO for note in summary.notes)
 
 
 def headline(summary: Summary) -> str:
-    """The answer in one sentence: how many dimensions there are."""
+    """The main result in one sentence: how many dimensions there are."""
     k = summary.rank
     if k == 0:
         still = "Nothing varies in these data."
@@ -65,7 +65,7 @@ def headline(summary: Summary) -> str:
 
 
 def _bound(summary: Summary) -> str:
-    """On which side of the number kept the most probable one is."""
+    """Return "at least " or "up to " if the most probable rank is larger or smaller, else ""."""
     ranks = summary.rank_probabilities
     probable = max(ranks, key=ranks.__getitem__, default=summary.rank)
     if probable == summary.rank:
@@ -74,7 +74,7 @@ def _bound(summary: Summary) -> str:
 
 
 def noise_sentence(summary: Summary) -> str:
-    """What has noise of its own, and what speaks for that; nothing where all noise is equal."""
+    """A sentence on what has its own noise, and the evidence for it; empty for equal noise."""
     reason = NOISES[summary.noise].reason
     if not reason:
         return ""
@@ -96,7 +96,7 @@ def _outliers(summary: Summary) -> str:
 
 
 def holes_sentence(summary: Summary) -> str:
-    """What is assumed of cells that are missing; nothing where there are none."""
+    """A sentence on what is assumed about missing cells; empty if there are none."""
     if summary.engine != "holes":
         return ""
     return "Missing cells are assumed to be missing at random: not because of their own values."
@@ -128,12 +128,12 @@ def counted(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """178 samples, 1 sample."""
+    """A number with its noun: 178 samples, 1 sample."""
     return f"{number:,}{SPACE}{noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:
-    """A share between 0 and 1, "36 %" or "0.4 %"; never 0 % or 100 % unless it is that."""
+    """A share between 0 and 1 as "36 %" or "0.4 %"; 0 % and 100 % only if they are exact."""
     if 0 < share < 0.001:
         return "under 0.1 %"
     if 0.999 < share < 1:
@@ -143,12 +143,12 @@ def percent(share: float) -> str:
 
 
 def likelihood(probability: float) -> str:
-    """A probability; one that rounds to 0 or 1 is still no certainty."""
+    """A probability in percent; one that rounds to 0 or 1 is still not a certainty."""
     return percent(min(max(probability, 1e-9), 1 - 1e-9))
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number to read: `digits` significant digits, a true minus sign, powers of ten as such."""
+    """A number for readers: `digits` significant digits, a true minus sign, and powers as 10ⁿ."""
     if math.isnan(value):
         return "not known"
     if math.isinf(value):
@@ -171,7 +171,7 @@ def feature_names(model: BaseEstimator) -> list[str]:
 
 
 def names_of(names: Iterable[object] | None, count: int) -> list[str]:
-    """Names of features; by number, counting from 0, where they came without."""
+    """Names of features; numbers, counting from 0, if they have none."""
     if names is None:
         return [f"feature {j}" for j in range(count)]
     return [str(name) for name in names]

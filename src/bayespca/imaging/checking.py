@@ -1,4 +1,4 @@
-"""What can be denoised: each mistake in one sentence, with what to do."""
+"""Checks of the input of `denoise`; each message names the mistake and its remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AXES = "(x, y, z, volumes)"
 
 
 def checked_volume(data: Any) -> Array:
-    """Numbers of floating point with four axes, all of them finite."""
+    """The data as finite floating-point numbers with four axes."""
     if not hasattr(data, "dtype"):
         data = np.asarray(data)
     shape = tuple(data.shape)
@@ -46,7 +46,7 @@ def checked_volume(data: Any) -> Array:
 
 
 def checked_mask(mask: Any, data: Array) -> Array:
-    """The voxels that take part: those of the mask that vary."""
+    """Mask of the voxels to denoise: those in the given mask that vary."""
     xp, shape = array_namespace(data), tuple(data.shape[:3])
     varies = xp.any(data != data[..., :1], axis=-1)
     if mask is None:
@@ -63,7 +63,7 @@ def checked_mask(mask: Any, data: Array) -> Array:
 
 
 def checked_noise(noise_std: Any, shape: Corner) -> FloatArray | None:
-    """Variances of the noise of all voxels."""
+    """Noise variance of each voxel, or None if it is unknown."""
     if noise_std is None:
         return None
     found = np.asarray(to_numpy(noise_std) if hasattr(noise_std, "dtype") else noise_std, float)
@@ -83,8 +83,8 @@ def checked_step(step: Any) -> int:
 
 
 def patch_size(patch: Any, shape: Corner, volumes: int) -> Corner:
-    """Voxels of a patch along the axes: as given, or the smallest odd cube with more voxels than
-    volumes. Axes that are shorter than it are taken whole.
+    """Voxels of a patch along each axis: as given, or the smallest odd cube with more voxels than
+    volumes. A patch covers axes shorter than its side completely.
     """
     if patch is None:
         size = 3

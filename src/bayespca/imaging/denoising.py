@@ -1,12 +1,13 @@
 """Denoising of volumes by patches, each shrunk by the closed form of empirical variational Bayes.
 
-A patch of n voxels and V volumes, without the mean of each volume over its voxels, is a matrix of
-low rank and noise. Its singular values γ become γ̂ (aistats2014 Eq. 10–12), and what patches say of
-a voxel is averaged with weights 1/variance. The variance of the posterior is
+A patch of n voxels and V volumes, less the mean of each volume over its voxels, is a low-rank
+matrix plus noise. Its singular values γ become γ̂ (aistats2014 Eq. 10, 11), and the estimates that
+patches give for a voxel are averaged with weights 1/variance. The posterior variance, averaged over
+the cells of a patch, is
 
-    σ²(1/n + Σₕ dₕ(L + M + LM/zₕ)/nV),  d = γ̂/γ,  z = γγ̂/σ²,  (L, M) = (n − 1, V) in order,
+    σ²(1/n + Σₕ dₕ(L + M + LM/zₕ)/nV),  d = γ̂/γ,  z = γγ̂/σ²,  (L, M) = (n − 1, V) in order:
 
-on average over the cells of a patch: that of the mean, and ⟨‖baᵀ‖²⟩ − γ̂² of each component.
+the variance of the mean, plus ⟨‖baᵀ‖²⟩ − γ̂² of each component.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from .bulk import bulk_noise, thresholds
 from .checking import checked_mask, checked_noise, checked_step, checked_volume, patch_size
 from .patches import Corner, Corners, Grid, box, gathered, laid, windows
 
-# Bytes of the patches that are worked on at a time: a batch that stays in the cache, or one that
-# keeps a device busy.
+# Bytes of patches processed at a time: small enough for the CPU's cache, or large enough to keep
+# an accelerator busy.
 BLOCK, ACCELERATOR_BLOCK = 4 << 20, 1 << 30
-# Fewer voxels than these do not tell noise from signal.
+# With fewer voxels, noise and signal cannot be told apart.
 LEAST_VOXELS = 5
 # Noise below this share of the data's mean square is rounding.
 LEAST_NOISE = 1e-14
@@ -64,14 +65,14 @@ class Denoised:
     Attributes
     ----------
     values
-        The signal, of the shape and kind of the data: (x, y, z, volumes).
+        The signal, with the shape and type of the data: (x, y, z, volumes).
     noise_std
-        Standard deviation of the noise in each voxel, of the real and of the imaginary part where
-        data are complex: (x, y, z); NaN where nothing is known of it.
+        Standard deviation of the noise in each voxel; for complex data, that of the real and of the
+        imaginary part: (x, y, z). NaN in voxels that were not denoised.
     rank
-        Number of components, averaged over the patches that hold a voxel: (x, y, z).
+        Number of components, averaged over the patches that contain a voxel: (x, y, z).
     std
-        Posterior standard deviation of the signal, as one patch has it, averaged over patches and
+        Posterior standard deviation of the signal within one patch, averaged over patches and
         volumes: (x, y, z).
     patch
         Voxels of a patch along the three axes.
@@ -104,22 +105,22 @@ def denoise(
     data
         (x, y, z, volumes), real or complex; NumPy, or a torch tensor on any device.
     mask
-        Voxels that take part: (x, y, z). The others are returned as they are, and so are voxels
-        that do not vary.
+        Voxels to denoise: (x, y, z). The others are returned unchanged, and so are voxels that do
+        not vary.
     patch
         Voxels of a patch along each axis, one number or three. By default, the smallest odd cube
         with more voxels than there are volumes.
     step
         Voxels from one patch to the next. 2 takes a fifth of the time.
     noise_std
-        Standard deviation of the noise if it is known, for all voxels or for each: (x, y, z).
+        Standard deviation of the noise if it is known: one number, or one for each voxel (x, y, z).
     callback
         Called with the number of finished patches and their total number.
 
     Returns
     -------
     Denoised
-        The signal, and maps of the noise, of the rank and of the posterior standard deviation.
+        The signal, and maps of the noise, the rank and the posterior standard deviation.
 
     >>> import numpy as np
     >>> from bayespca.imaging import denoise
@@ -137,8 +138,8 @@ def denoise(
 
 
 class _Sums(NamedTuple):
-    """Σ of what patches say, times their weights: of the signal (x, y, z, V), and in a last axis of
-    the weight, the noise variance, the rank and the variance of the signal (x, y, z, 4).
+    """Weighted sums over patches: the signal (x, y, z, V); and, along the last axis of `maps`
+    (x, y, z, 4), the weight, the noise variance, the rank and the variance of the signal.
     """
 
     signal: Array
@@ -146,7 +147,7 @@ class _Sums(NamedTuple):
 
 
 class _Shrunk(NamedTuple):
-    """What is known of patches: γ̂/γ (P, K); noise, rank, variance of the signal, weight (P,)."""
+    """Estimates for P patches: γ̂/γ (P, K); noise, rank, variance of the signal, weight (P,)."""
 
     shrinkage: FloatArray
     noise: FloatArray
@@ -157,8 +158,8 @@ class _Shrunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """What patches are cut from: the data less the mean of each volume, 0 outside of the mask; the
-    mask as numbers, variances of noise that are known, and the least one that there can be.
+    """Source of the patches: the data less the mean of each volume, 0 outside the mask; those
+    means, the mask as numbers, known noise variances, and the smallest possible noise variance.
     """
 
     values: Array
@@ -184,7 +185,7 @@ class _Job:
         return _channels(self.values)
 
     def summed(self, callback: Progress | None) -> _Sums:
-        """The sums over all patches, in an order that does not depend on threads."""
+        """The sums over all patches, added in an order that does not depend on threads."""
         xp, (n, V) = array_namespace(self.values), (self.grid.n_voxels, self.values.shape[3])
         wide = xp.complex128 if self.channels == 2 else xp.float64
         where = {"device": device(self.values)}
@@ -201,7 +202,7 @@ class _Job:
             return signal_of, maps_of
 
         done, total = 0, self.grid.n_patches
-        # On a device one block is enough to keep everything busy.
+        # One block at a time keeps an accelerator busy.
         found = map(work, blocks) if on_accelerator(self.values) else in_turn(work, blocks)
         for corners, (values, known) in zip(blocks, found, strict=True):
             part = box(corners, self.grid.size)
@@ -213,7 +214,7 @@ class _Job:
         return _Sums(signal, maps)
 
     def _patches(self, values: Array, inside: Array, corners: Corners) -> tuple[Array, Array]:
-        """Signal times weight of some patches (P, n, V), and their maps (P, n, 4)."""
+        """Weighted signal of some patches (P, n, V), and their weighted maps (P, n, 4)."""
         xp = array_namespace(values)
         count = xp.sum(inside, axis=1)
         mean = xp.sum(values, axis=1) / xp.clip(count, 1.0, None)[:, None]
@@ -236,7 +237,7 @@ class _Job:
     def _shrunk(self, eigenvalues: FloatArray, count: FloatArray, corners: Corners) -> _Shrunk:
         V = self.values.shape[3]
         enough = count >= LEAST_VOXELS
-        # Patches with too few voxels are worked on as if they had some, and have weight 0.
+        # Patches with too few voxels are computed as if they had enough, and get weight 0.
         n = np.where(enough, count, LEAST_VOXELS)
         L, M = np.minimum(V, n - 1.0), np.maximum(V, n - 1.0)
         if self.noise is None:
@@ -254,7 +255,7 @@ def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArra
     """d = γ̂/γ of all components, and Σₕ dₕ(L + M + LM/zₕ) of each matrix, x = γ²/σ²."""
     limit = thresholds(L, M)[:, None]
     L, M, kept = L[:, None], M[:, None], x > limit
-    # Components that are dropped are worked on as if they were at the threshold.
+    # Dropped components are computed at the threshold, where the square root is real.
     x = np.where(kept, x, limit)
     z = learned_strength(x, L, M, L, M)
     d = np.where(kept, z / x, 0.0)
@@ -262,11 +263,11 @@ def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArra
 
 
 def _decomposed(apart: Array) -> tuple[FloatArray, Array]:
-    """Squares of the singular values of matrices (P, n, V), and the vectors of the shorter side,
-    both descending.
+    """Squared singular values of matrices (P, n, V), and singular vectors of the shorter side, both
+    in descending order.
 
-    torch alone takes small eigenproblems one after the other on a device, where the cores of the
-    host are faster: then the vectors are NumPy's.
+    Without the batched CUDA solver, torch solves small eigenproblems on a device one by one. The
+    host's cores are faster, and the vectors are then a NumPy array.
     """
     turned = _adjoint(apart)
     gram = turned @ apart if apart.shape[2] <= apart.shape[1] else apart @ turned
@@ -274,7 +275,7 @@ def _decomposed(apart: Array) -> tuple[FloatArray, Array]:
         values, vectors = cuda.eigh(gram)
     else:
         here = to_numpy(gram)
-        # Blocks of a host are shared among threads already.
+        # On the host, blocks already run on separate threads.
         whole = not on_accelerator(gram)
         values, vectors = np.linalg.eigh(here) if whole else _shared_eigh(here)
     flip = array_namespace(vectors).flip
@@ -289,7 +290,7 @@ def _shared_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _filtered(apart: Array, vectors: Array, shrinkage: Array) -> Array:
-    """Matrices with their components shrunk."""
+    """Matrices whose components are shrunk."""
     xp = array_namespace(apart)
     scaled = vectors * xp.astype(shrinkage, vectors.dtype)[:, None, :]
     if apart.shape[2] <= apart.shape[1]:
@@ -304,12 +305,12 @@ def _adjoint(a: Array) -> Array:
 
 
 def _channels(a: Array) -> int:
-    """Real numbers in a cell."""
+    """Real numbers per cell: 2 for complex data."""
     return 2 if array_namespace(a).isdtype(a.dtype, "complex floating") else 1
 
 
 def _finished(data: Array, center: Array, sums: _Sums, size: Corner) -> Denoised:
-    """Averages, and the data as they are where no patch says anything."""
+    """Weighted averages over patches; voxels without a patch keep their data."""
     xp, channels = array_namespace(data), _channels(data)
     weight = sums.maps[..., 0]
     there = weight > 0

@@ -1,4 +1,4 @@
-"""Patches of a volume: where they are, their voxels, and sums over the patches of each voxel."""
+"""Patches of a volume: their positions, their voxels, and sums over the patches of each voxel."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Corners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Grid:
-    """Boxes of one size inside a volume, each a step from the next; the last one ends at the edge.
+    """Boxes of one size inside a volume, at regular steps; the last one ends at the edge.
 
     Attributes
     ----------
     shape
         Voxels of the volume along its three axes.
     size
-        Voxels of a patch along them.
+        Voxels of a patch along the axes.
     step
         Voxels from one patch to the next.
     """
@@ -42,7 +42,7 @@ class Grid:
         return int(np.prod([self._along(axis).size for axis in range(3)]))
 
     def blocks(self, most: int) -> list[Corners]:
-        """Corners of patches along the three axes, with `most` patches or one line in a block."""
+        """Corners along the three axes, in blocks of at most `most` patches or a single line."""
         x, y, z = (self._along(axis) for axis in range(3))
         lines = max(1, most // z.size)
         return [
@@ -57,7 +57,7 @@ class Grid:
 
 
 def windows(values: Array, size: Corner) -> Array:
-    """A view of all patches: (X', Y', Z', size…, the axes after the third)."""
+    """A view of all patches: (X', Y', Z', size…, remaining axes)."""
     if is_torch_array(values):
         view: Any = values
         for axis, width in enumerate(size):
@@ -86,8 +86,8 @@ def box(corners: Corners, size: Corner) -> tuple[slice, slice, slice]:
 def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
     """Sums over patches (P, voxels, …) in each voxel of their box.
 
-    It adds along one axis after another: 15 additions of large arrays for patches of 5×5×5. With
-    125 additions of small ones, threads would spend their time waiting for Python's lock.
+    It adds along one axis after another, with 15 additions of large arrays for patches of 5×5×5.
+    With 125 additions of small arrays, threads would mostly wait for Python's lock.
     """
     lengths = tuple(each.size for each in corners)
     left = patches.reshape((*lengths, *grid.size, *patches.shape[2:]))
@@ -97,8 +97,8 @@ def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
 
 
 def _laid_along(patches: Array, axis: int, corners: np.ndarray) -> Array:
-    """Sums along one axis of patches (X, Y, Z, x, y, z, …): the axis of its voxels goes, and that
-    of its corners becomes the axis of the box. Later axes of voxels have gone before.
+    """Sums along one axis of patches (X, Y, Z, x, y, z, …): the axis of voxels is removed, and the
+    axis of corners becomes that of the box. Voxel axes after this one are already removed.
     """
     xp, width = array_namespace(patches), patches.shape[axis + 3]
     shape = list(patches.shape)
@@ -116,7 +116,7 @@ def _laid_along(patches: Array, axis: int, corners: np.ndarray) -> Array:
 
 
 def _mesh(places: tuple[np.ndarray, ...], like: Array) -> tuple[Array, ...]:
-    """What `np.ix_` gives, as tensors where `like` is one."""
+    """The result of `np.ix_`, as tensors if `like` is a tensor."""
     found = np.ix_(*places)
     if not is_torch_array(like):
         return found

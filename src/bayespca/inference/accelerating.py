@@ -1,14 +1,14 @@
-"""Where steps are heading: Anderson's mixing of the last few, for every model.
+"""Anderson mixing: accelerates the steps of any model by extrapolating from the last few.
 
-A step takes a state x to g(x), and the fixed point is wanted. The combination of the last steps,
-with weights that add up to 1, whose change g(x) − x is shortest has the same combination of g(x)
-for its goal. The next step is taken from there; if it does not lead lower, it is as if it had not
-been, and a plain step follows.
+A step takes a state x to g(x), and the fixed point is wanted. Of all combinations of the last steps
+with weights that add up to 1, one has the shortest change g(x) − x; the same combination of g(x) is
+the goal. The next step starts from there. If it does not lead lower, it is discarded and a plain
+step follows.
 
-A model says how its states are turned into vectors and back (`Chart`). What follows from the rest
-in one step need not be in the vector, and what a step may change without changing anything, signs
-and turns, must not be: vectors are aligned with others. Changes are measured in standard errors, in
-which steps of the EM kind are nearly gradients, so that the shortest change is a sensible one.
+A model defines how its states are turned into vectors and back (`Chart`). The vector may leave out
+whatever follows from the rest in one step. It must leave out signs and rotations, which a step may
+change without changing the model: vectors are aligned with others. Changes are measured in standard
+errors, in which steps of the EM kind are nearly gradients, so the shortest change makes sense.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from bayespca.arrays.types import FloatArray, Vector
 
 S = TypeVar("S")
 
-# Steps that are remembered.
+# Number of steps remembered.
 MEMORY = 20
-# Plain steps after one that was not taken.
+# Plain steps after one that was discarded.
 PAUSE = 3
-# Beside a saddle: how often a change is taken at most along a direction of the last steps, and how
-# independent these have to be for their curvatures to be known. None is much more than 1.
+# Beside a saddle: the largest multiple of a change along a direction of the last steps, how
+# independent these must be for their curvatures to be known, and the largest credible curvature:
+# none is much more than 1.
 LONGEST = 64.0
 INDEPENDENT = 0.1
 STEEPEST = 1.5
-# Relative to the largest, a singular value of changes of changes that is rounding.
+# Relative to the largest: a singular value of differences of changes that is rounding.
 DEPENDENT = 1e-9
 
 
 class StatePoint(NamedTuple):
-    """A state as a vector, and the standard errors of its entries, or numbers of their kind.
+    """A state as a vector, and the standard errors of its entries, or numbers like them.
 
-    `reach` is how often the last change of each entry has to be taken to come to where many steps
-    would, as far as the model knows: None where it knows nothing. Squares of errors contain it.
+    `reach` is the multiple of each entry's last change that leads to where many steps would, as far
+    as the model knows; None where it does not know. Squares of errors include it.
     """
 
     vector: Vector
@@ -48,20 +49,20 @@ class StatePoint(NamedTuple):
 
 
 class Chart(Protocol[S]):
-    """How states are turned into vectors and back."""
+    """Conversion of states into vectors and back."""
 
     def point(self, state: S, like: Vector | None) -> StatePoint | None:
-        """A state as a vector, aligned with one of the same kind; None where it has none."""
+        """The state as a vector aligned with `like`; None where it has none."""
 
     def at(self, state: S, vector: Vector) -> S:
-        """A state like another one, at a vector."""
+        """A state like `state`, at `vector`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Where the last steps began and where they led, one in each row, and the errors of the last.
+    """Starts and ends of the last steps, one step per row, and the errors of the last.
 
-    `pause` is the number of plain steps before steps are taken from elsewhere again.
+    `pause` is the number of plain steps before the next accelerated one.
     """
 
     starts: FloatArray
@@ -79,11 +80,11 @@ class Memory:
 
     @property
     def like(self) -> Vector | None:
-        """What vectors are aligned with."""
+        """The vector that others are aligned with."""
         return self.ends[-1] if len(self) else None
 
     def with_step(self, start: StatePoint, end: StatePoint) -> Memory:
-        """The memory with one more step, without steps that are too old or of another kind."""
+        """The memory with one more step, without steps that are too old or of another shape."""
         pause, reaches = max(self.pause - 1, 0), end.reach is not None
         led = end.vector
         if end.reach is not None:
@@ -96,7 +97,7 @@ class Memory:
 
     @property
     def goal(self) -> Vector | None:
-        """Where the steps are heading; None before there are two, and while there is a pause."""
+        """The point where the steps are heading; None before there are enough and in a pause."""
         if len(self) < 2 - self.reaches or self.pause:
             return None
         if len(self) == 1:
@@ -109,11 +110,11 @@ class Memory:
 
 
 def _past_saddle(moves: FloatArray, changes: FloatArray) -> FloatArray | None:
-    """Where a direction of the last moves leads down ever more steeply: along it, from the last end
-    on. None elsewhere.
+    """Move away from a saddle, from the last end; None where no direction of the last moves leads
+    down ever more steeply.
 
     The change c of a step is −K times the distance to the fixed point, K symmetric. Mixing would
-    lead to a saddle as well as to a minimum; with |K| in the place of K it is left.
+    lead to a saddle as well as to a minimum; with |K| in place of K it leads away from a saddle.
     """
     sizes = np.linalg.norm(moves, axis=1)[:, None]
     if not sizes.all():
@@ -131,7 +132,7 @@ def _past_saddle(moves: FloatArray, changes: FloatArray) -> FloatArray | None:
 
 
 def mixed(changes: FloatArray, ends: FloatArray) -> FloatArray:
-    """From the last end to the combination of ends whose change is shortest."""
+    """Move from the last end to the combination of ends whose change is shortest."""
     between = np.diff(changes, axis=0)
     sizes = np.linalg.norm(between, axis=1)
     between, ends = between[sizes > 0], np.diff(ends, axis=0)[sizes > 0]
@@ -141,7 +142,7 @@ def mixed(changes: FloatArray, ends: FloatArray) -> FloatArray:
 
 
 def remembered(memory: Memory, start: S, end: S, chart: Chart[S] | None) -> Memory:
-    """The memory with one more step."""
+    """The memory with the step from `start` to `end`; empty where their vectors do not match."""
     if chart is None:
         return memory
     before = chart.point(start, memory.like)

@@ -1,4 +1,4 @@
-"""Markov chains: how long they are, which of their states are kept, draws along a line."""
+"""Markov chains: their length, the states that are kept, and draws along a line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 S = TypeVar("S")
 
-# The most steps that a slice sampler takes outward. Any number is exact.
+# Most steps that a slice sampler takes outward. It is exact with any number.
 MOST_STEPS = 40
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many chains, sweeps before the first draw, draws, and sweeps for each draw."""
+    """Numbers of chains, sweeps before the first draw, draws, and sweeps per draw."""
 
     n_chains: int = 4
     n_warmup: int = 500
@@ -30,7 +30,7 @@ class Schedule:
 
 
 def kept_states(state: S, sweep: Callable[[S], S], schedule: Schedule) -> Iterator[S]:
-    """The states of one chain that are draws."""
+    """Yield the states of one chain that are kept as draws."""
     for _ in range(schedule.n_warmup):
         state = sweep(state)
     for _ in range(schedule.n_draws):
@@ -42,9 +42,10 @@ def kept_states(state: S, sweep: Callable[[S], S], schedule: Schedule) -> Iterat
 def slice_sampled(
     log_density: Callable[[float], float], rng: np.random.Generator, *, step: float
 ) -> float:
-    """From 0 to the next point (Neal, "Slice sampling", Annals of Statistics 31, 2003, Fig. 3, 5).
+    """Draw the next point of a chain that is at 0, by slice sampling.
 
-    The number of steps outward is limited as there, at random between both sides.
+    Neal, "Slice sampling", Annals of Statistics 31, 2003, Fig. 3, 5. As there, the number of steps
+    outward is limited, and split between both sides at random.
     """
     level = log_density(0.0) - rng.exponential()
     if not np.isfinite(level):

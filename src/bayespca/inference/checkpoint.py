@@ -1,4 +1,4 @@
-"""Runs that are broken off are taken up again: their state in a file, no code in it."""
+"""Checkpoints: the state of a run in a file without code, so that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from .loop import Run, Trace
 
 S = TypeVar("S")
 
-# Seconds between two times that a run is written.
+# Seconds between two writes of a run.
 EVERY = 10.0
 
 
 class Checkpoint(Generic[S]):
-    """Keeps a run in a file, every so many seconds, and finds it there again.
+    """Write a run to a file every few seconds, and resume it from there.
 
     Parameters
     ----------
     path
-        The file. It is replaced in a single step, so that it is whole at any moment.
+        The file. It is replaced in a single step, so it is complete at any moment.
     state
-        The class of the states, a frozen dataclass; its annotations say which others are in it.
+        The class of the states, a frozen dataclass; its annotations name the other records in it.
     fingerprint
-        Tells the fit from others: that of another one is not taken up.
+        Identifies the fit; the checkpoint of another fit is refused.
     every
-        Seconds between two times that the run is written; `EVERY` by default.
+        Seconds between two writes of the run; `EVERY` by default.
 
     Arrays of other libraries come back from the file as NumPy's.
     """
@@ -61,7 +61,7 @@ class Checkpoint(Generic[S]):
         self._written = time.monotonic()
 
     def find(self) -> Run[S] | None:
-        """The run that the file holds, None if there is no file."""
+        """The run that the file holds; None if there is no file."""
         if not self.path.exists():
             return None
         meta, arrays = archive.read(self.path)
@@ -78,7 +78,7 @@ class Checkpoint(Generic[S]):
             return found
 
     def keep(self, run: Run[S]) -> None:
-        """Write the run, unless that has just been done."""
+        """Write the run, unless it was written less than `every` seconds ago."""
         if time.monotonic() - self._written < self._every:
             return
         encoder = Encoder(self._records, to_numpy)
@@ -87,7 +87,7 @@ class Checkpoint(Generic[S]):
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """The fit is done: its result is elsewhere."""
+        """Remove the file once the fit is done and its result is elsewhere."""
         self.path.unlink(missing_ok=True)
 
 

@@ -1,7 +1,7 @@
-"""Descent by gradients (L-BFGS) as a pure step: what is remembered of it is part of the state.
+"""Descent by gradients (L-BFGS) as a pure step: its memory is part of the state.
 
-SciPy's has its memory inside, so that a run that is broken off could not go on with the same
-digits, and one that is taken in steps would begin each of them anew.
+SciPy's keeps its memory inside, so an interrupted run could not resume with the same digits, and a
+run taken in steps would start over at each of them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from scipy.linalg.blas import daxpy
 
 from bayespca.arrays.types import FloatArray, Vector
 
-# Steps that are remembered.
+# Number of steps remembered.
 MEMORY = 30
-# Share of the fall that the gradient promises which a step must bring, and times that it is made
-# shorter until it does.
+# Share of the fall promised by the gradient that a step must bring, and how many times a step is
+# shortened until it does.
 SUFFICIENT, SHORTER = 1e-4, 20
-# A pair is forgotten where the curvature along it is below this, relative to both.
+# A pair is not remembered if the curvature along it is below this, relative to both lengths.
 LEAST_CURVATURE = 1e-10
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
-# How far each coordinate may go at a point: about the inverse of the curvature along it.
+# Step size of each coordinate at a point: about the inverse of the curvature along it.
 Metric = Callable[[FloatArray], FloatArray]
 
 
@@ -57,11 +57,11 @@ def begun(objective: Objective, x: FloatArray) -> Descent:
 
 
 def descended(objective: Objective, now: Descent, count: int, metric: Metric = plain) -> Descent:
-    """`count` steps further, or fewer where none leads lower."""
+    """The descent after `count` more steps, or fewer where none leads lower."""
     for _ in range(count):
         found = _step(objective, now, metric)
         if found is None and now.secants:
-            # What is remembered may be what misleads.
+            # The memory itself may mislead.
             now = replace(now, secants=())
             found = _step(objective, now, metric)
         if found is None:
@@ -83,7 +83,7 @@ def _step(objective: Objective, now: Descent, metric: Metric) -> Descent | None:
         fall = now.energy - energy
         if np.isfinite(energy) and fall >= -SUFFICIENT * length * slope:
             return _remembering(now, x, energy, gradient)
-        # Where a parabola through what is known has its minimum.
+        # The minimum of the parabola through the known values and slope.
         bend = 2 * (-fall - length * slope)
         best = -slope * length**2 / bend if np.isfinite(bend) and bend > 0 else 0.0
         length = float(np.clip(best, 0.1 * length, 0.5 * length))
@@ -91,7 +91,7 @@ def _step(objective: Objective, now: Descent, metric: Metric) -> Descent | None:
 
 
 def _two_loops(now: Descent, metric: FloatArray) -> FloatArray:
-    """The inverse Hessian that the memory tells of, times the gradient (Nocedal 1980)."""
+    """The memory's inverse Hessian times the gradient (Nocedal 1980)."""
     q = now.gradient.copy()
     shares = []
     for past in reversed(now.secants):

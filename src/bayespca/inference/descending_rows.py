@@ -1,7 +1,7 @@
-"""Many small descents at once (L-BFGS), none of which knows of the others.
+"""Many small independent descents at once (L-BFGS).
 
-Each row has its own point, memory and length of step, so that its end does not depend on which rows
-are beside it. Rows that have settled are left alone.
+Each row has its own point, memory and step length, so its result does not depend on the rows beside
+it. Rows that have settled are left alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bayespca.arrays.types import FloatArray, Index
 
 from .descending import SHORTER, SUFFICIENT
 
-# Pairs that each row remembers, and the curvature below which one is not.
+# Pairs that each row remembers, and the relative curvature below which one does not count.
 MEMORY, LEAST_CURVATURE = 10, 1e-10
 
 # Energies (m,) and gradients (m, size) of some rows, by their index, at points (m, size).
@@ -78,8 +78,9 @@ def _searched(
     direction: FloatArray,
     index: Index,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Points along the directions that lead lower, with energies and gradients there; the old ones
-    where there is none.
+    """Points along the directions that lead lower, with their energies and gradients.
+
+    The old ones stay where there is none.
     """
     energy, gradient = here
     slope = _dot(direction, gradient)
@@ -105,7 +106,7 @@ def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _inverse_curvature(s: FloatArray, y: FloatArray) -> FloatArray:
-    """1/sᵀy of each row, and 0 where there is too little of it."""
+    """1/sᵀy of each row, and 0 where sᵀy is too small."""
     curvature = _dot(s, y)
     least = LEAST_CURVATURE * np.sqrt(_dot(s, s) * _dot(y, y))
     return np.where(curvature > least, 1 / np.where(curvature > least, curvature, 1.0), 0.0)

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Fit[Any])
 
 @dataclass(frozen=True)
 class Settled(Generic[D, S, F]):
-    """A run that is over, the model and the data it was of, and free energies by rank."""
+    """A run that is over, with its model and data, and free energies by rank."""
 
     run: Run[S]
     model: Model[D, S, F]
@@ -32,12 +32,12 @@ class Settled(Generic[D, S, F]):
 
 
 def fit(model: Model[D, S, F], data: D, looping: Looping) -> F:
-    """Fit a model from its starts, search over ranks, and keep what is left of it."""
+    """Fit a model from its starts, search over ranks, and return the finished fit."""
     return finished(settle(model, data, looping))
 
 
 def finished(settled: Settled[D, S, F]) -> F:
-    """What is left of a run that is over."""
+    """The fit that a settled run ends in."""
     ended, model, data = settled.run, settled.model, settled.data
     free_energy = model.free_energy(ended, data)
     energies = settled.energies
@@ -80,7 +80,7 @@ def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
 
 
 def _counting(callback: Callback | None, n_steps: int) -> Callback | None:
-    """A callback that sees how many steps there will be."""
+    """The callback, with the number of steps added to its `Info`."""
     if callback is None:
         return None
     return lambda number, info: callback(number, replace(info, n_steps=n_steps))
@@ -102,7 +102,7 @@ def _widened(
 ) -> tuple[Run[S], Model[D, S, F]]:
     """Start again with more components, as long as all are kept.
 
-    A checkpoint is of the first run: it would be unclear which of several it belongs to.
+    Only the first run has a checkpoint: it would be unclear which of several it belongs to.
     """
     looping = replace(looping, checkpoint=None)
     while ended.converged and (wider := model.wider(ended.state)) is not None:

@@ -20,10 +20,10 @@ from .remaining import LAST, to_gain
 
 @dataclass(frozen=True)
 class Info:
-    """What a step tells about itself, besides the state it leads to.
+    """Diagnostics of a step, besides the state it leads to.
 
-    Callbacks also see `to_gain`, what the free energy still has to gain by the loop's estimate, and
-    `n_steps`, the length of the run where that is given, as that of a sampler.
+    Callbacks also see `to_gain`, the loop's estimate of how far the free energy will still fall,
+    and `n_steps`, the length of the run where it is fixed, as for a sampler.
     """
 
     free_energy: float
@@ -45,7 +45,7 @@ class FreeEnergyWarning(RuntimeWarning):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What each step led to, one entry per step; `seconds` is the time that the step took."""
+    """Diagnostics of a run, one entry per step; `seconds` is the time that the step took."""
 
     free_energy: Vector
     rank: Counts
@@ -60,9 +60,9 @@ class Trace:
         return int(self.free_energy.size)
 
     def in_units(self, unit: float, *, free_energy: float) -> Trace:
-        """The same for data that are `unit` times as large, whose free energy is known at the end.
+        """The trace for data `unit` times as large, whose free energy at the end is given.
 
-        Between the steps it is as it was: a change of units adds the same to all of them.
+        A change of units adds the same constant to the free energy of every step.
         """
         shift = free_energy - self.free_energy[-1] if len(self) else 0.0
         return replace(
@@ -92,10 +92,10 @@ class Trace:
 
 @dataclass(frozen=True)
 class Run(Generic[S]):
-    """A run: its last state, what each step led to, and why it ended.
+    """A run: its last state, its trace, and why it ended.
 
     `reason` is "settled", "max_iter", "stopped" (by the callback) or "rose" (the free energy did),
-    and "" for one that goes on. `memory` is what is remembered of its last steps.
+    and "" for one that goes on. `memory` holds its last steps.
     """
 
     state: S
@@ -117,7 +117,7 @@ class Run(Generic[S]):
 
 
 class Keeper(Protocol[S]):
-    """Where a run is kept while it goes on, and found again after it was broken off."""
+    """Storage for a run in progress, from which it resumes after an interruption."""
 
     def find(self) -> Run[S] | None: ...
     def keep(self, run: Run[S]) -> None: ...
@@ -136,10 +136,10 @@ def run(
 ) -> Run[S]:
     """Step until the free energy has no more than `tol` of itself to gain, or `max_iter` times.
 
-    The free energy must never rise by more than rounding, `slack` of itself: if it does, that is
-    warned of, and the state before is the result. With a `chart`, steps are taken from where the
-    last ones were heading, as long as that leads lower. A run that `keeper` has is taken up again
-    where it was; steps are pure functions, so that it ends as if nothing had happened.
+    The free energy must never rise by more than rounding, `slack` of itself. If it does, the run
+    warns and ends with the state before. With a `chart`, steps start from where the last ones were
+    heading, as long as that leads lower. A run that `keeper` holds is resumed where it was; steps
+    are pure functions, so it ends as if it had not been interrupted.
     """
     found = keeper.find() if keeper is not None else None
     now = found if found is not None else Run(state, Trace.empty())
@@ -180,8 +180,9 @@ def _advanced(
 def _from_goal(
     step: Step[S], state: S, goal: FloatArray, chart: Chart[S]
 ) -> tuple[S, S, Info] | None:
-    """The state at a goal, and a step from it; None where the goal is too far for its matrices to
-    have inverses.
+    """The state at a goal, and a step from it.
+
+    None where the goal is so far away that matrices have no inverse.
     """
     with np.errstate(all="ignore"):
         try:
@@ -221,7 +222,7 @@ class _Log:
         return to_gain(self._energies[-LAST:])
 
     def add(self, info: Info, seconds: float) -> float:
-        """Add a step; its relative fall of the free energy, infinite for the first."""
+        """Add a step; return its relative fall of the free energy, infinite for the first."""
         before = self._energies[-1] if self._energies else np.inf
         self._energies.append(float(info.free_energy))
         self._ranks.append(int(info.rank))

@@ -1,4 +1,4 @@
-"""How the iterations of a fit are run: how long, from how many starts, watched and kept by whom."""
+"""`Looping`: the length, starts, callback and checkpoint of the iterations of a fit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Looping:
-    """What a user may ask of any iteration.
+    """Options that every iteration has.
 
-    `n_init` random starts are tried, each with a generator of its own from `random_state`, and the
-    lowest free energy wins. With `checkpoint`, a path, a fit that is broken off is taken up again
-    by the next one that has the same `mark`.
+    `n_init` random starts are tried, each with its own generator from `random_state`, and the
+    lowest free energy wins. With `checkpoint`, a path, an interrupted fit is resumed by the next
+    one that has the same `mark`.
     """
 
     max_iter: int = 1000
@@ -35,8 +35,9 @@ class Looping:
     mark: str = ""
 
     def for_part(self, name: str) -> Looping:
-        """The same for one of several iterations of a fit, with a checkpoint of its own: a fit that
-        is taken up again comes by the others first.
+        """These options for one of several iterations of a fit, with a checkpoint of its own.
+
+        A resumed fit passes through the other iterations first.
         """
         if self.checkpoint is None:
             return self
@@ -51,7 +52,7 @@ class Looping:
         n_init: int | None = None,
         chart: Chart[S] | None = None,
     ) -> Run[S]:
-        """Run from each start, and take the best."""
+        """Run from each start and return the best run."""
         count = self.n_init if n_init is None else n_init
         runs, keepers = [], []
         for i, rng in enumerate(np.random.default_rng(self.random_state).spawn(count)):

@@ -1,7 +1,7 @@
-"""What a model must say to be fitted by iteration, and what it may say besides.
+"""`Model`: what a model must define to be fitted by iteration, and what it may define besides.
 
 A model is a frozen value: options that were checked, sizes, priors. `fit` does the rest: starts,
-the loop, checkpoints, noise that another model lends, the search over ranks, units, status.
+the loop, checkpoints, noise borrowed from another model, the search over ranks, units, status.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ F = TypeVar("F", bound=Fit[Any])
 
 @dataclass(frozen=True)
 class Move(Generic[S]):
-    """A change of a settled state that may lead lower: `less` components are tried first, then
-    `more`. Either is None where it cannot be.
+    """A change of a settled state that may lead lower: fewer components first, then more.
+
+    `less` and `more` return None where such a change is impossible.
     """
 
     less: Callable[[S], S | None]
@@ -37,7 +38,7 @@ class Move(Generic[S]):
 class Model(ABC, Generic[D, S, F]):
     """A model of data D with states S, which ends in a record F: a `Fit` or more than that.
 
-    Its `repr` tells it from others, as that of a dataclass does: checkpoints are marked by it.
+    Its `repr` identifies it, as that of a dataclass does: checkpoints are marked with it.
     """
 
     def __repr__(self) -> str:
@@ -47,27 +48,28 @@ class Model(ABC, Generic[D, S, F]):
 
     @abstractmethod
     def start(self, data: D, rng: np.random.Generator) -> S:
-        """Where the iteration starts."""
+        """The state in which the iteration starts."""
 
     @abstractmethod
     def step(self, state: S, data: D) -> tuple[S, Info]:
-        """A pure function that never raises the free energy."""
+        """The next state and its diagnostics: a pure function that never raises the free energy."""
 
     @abstractmethod
     def posterior(self, state: S, data: D) -> object:
-        """The frozen record from which everything is read that users ask for."""
+        """The frozen record from which all results for users are read."""
 
     # --- what some models say ------------------------------------------------------------------
 
     @property
     def has_one_start(self) -> bool:
-        """Whether nothing is random in `start`, so that more starts would be the same."""
+        """Whether `start` is not random, so that more starts would be the same."""
         return False
 
     @property
     def n_steps(self) -> int | None:
-        """Steps of a run whose length is given, as that of a sampler; None where it ends by itself.
-        Such steps tell a free energy of NaN, which never settles and never rises.
+        """Steps of a run of fixed length, such as a sampler's; None where a run ends by itself.
+
+        Such steps report a free energy of NaN, which never settles and never rises.
         """
         return None
 
@@ -76,26 +78,26 @@ class Model(ABC, Generic[D, S, F]):
         return self.start(data, rng)
 
     def suited(self, data: D) -> tuple[Self, D]:
-        """The model and the data as the iteration wants them."""
+        """The model and the data in the form that the iteration needs."""
         return self, data
 
     def chart(self, data: D) -> Chart[S] | None:
-        """How states are turned into vectors and back, so that steps can be accelerated."""
+        """Conversion of states into vectors and back, which lets steps be accelerated."""
         return None
 
     def digests(self, data: D) -> Sequence[object]:
-        """Arrays and texts that differ where data do: they tell checkpoints of two fits apart.
+        """Arrays and texts that differ where data do, to distinguish the checkpoints of two fits.
 
-        By default the fields of the record that the data are.
+        By default the fields of the data, which are a record.
         """
         return list(vars(data).values())
 
     def moves(self, data: D) -> Sequence[Move[S]]:
-        """What the search over ranks tries once the iteration has settled."""
+        """The moves that the search over ranks tries once the iteration has settled."""
         return ()
 
     def wider(self, state: S) -> Self | None:
-        """The model that starts with more components, where all of this one's are kept."""
+        """The model that starts with more components, if this one kept all of its own."""
         return None
 
     def grown(self, state: S, data: D) -> S | None:
@@ -103,23 +105,24 @@ class Model(ABC, Generic[D, S, F]):
         return None
 
     def shrunk(self, state: S, data: D) -> tuple[S, float] | None:
-        """A settled state without what there is too little evidence for, to be kept if it leads to
-        a free energy that is higher by no more than so many nats.
+        """A settled state without components of too little evidence, and a number of nats.
+
+        It is kept if it leads to a free energy that is higher by no more than so many nats.
         """
         return None
 
     def lender(self) -> Model[D, Any, Any] | None:
-        """The model that is fitted first, because this one takes its noise or its rank."""
+        """The model to fit first, because this one takes its noise or its rank."""
         return None
 
     def lent(self, state: Any) -> Self:
-        """This model with what the state of the lender has."""
+        """This model with the noise or the rank of the lender's state."""
         raise TypeError(f"{type(self).__name__} has a lender but does not say what it takes")
 
     # --- in the units of the data --------------------------------------------------------------
 
     def unit(self, data: D) -> float:
-        """What the data were divided by before the iteration."""
+        """The number that the data were divided by before the iteration."""
         return 1.0
 
     def free_energy(self, run: Run[S], data: D) -> float:
@@ -131,5 +134,5 @@ class Model(ABC, Generic[D, S, F]):
         return Status()
 
     def described(self, found: Fit[Any], run: Run[S], data: D) -> F:
-        """The fit with what this model knows besides: a subclass of `Fit`, by `extended`."""
+        """The fit with this model's further results: a subclass of `Fit`, made by `extended`."""
         return cast(F, found)

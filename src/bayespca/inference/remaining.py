@@ -1,4 +1,4 @@
-"""What a free energy still has to gain, from the falls of the last steps."""
+"""Estimate of how far a free energy will still fall, from the falls of the last steps."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Numbers of steps over which falls are compared: single steps of an accelerated run tell little.
+# Numbers of steps over which falls are compared: single steps of an accelerated run say little.
 WINDOWS = (1, 2, 4)
-# Free energies that are looked at.
+# Number of free energies that are used.
 LAST = 3 * WINDOWS[-1] + 1
-# Free energies that say little of the ratio of a geometric sequence, and its least ratio.
+# Number of free energies too small to give the ratio of a geometric sequence, and its least ratio.
 FEW = 3
 LEAST_RATIO = 0.1
 
-# Steps like the last ones that are counted on at most: falls that hardly become smaller have no
-# tail to speak of, and a hundred steps would not bring what it promises.
+# Most steps like the last ones that are counted on: the tail of falls that hardly become smaller
+# promises more than a hundred steps would bring.
 HORIZON = 100
 
 
 def to_gain(energies: Sequence[float]) -> float:
-    """Nats by which the free energy would still fall, in a hundred steps like the last at most.
+    """Nats by which the free energy would still fall, in at most a hundred steps like the last.
 
-    Over w steps each it fell by f after f₀: as a geometric sequence with the ratio r = f/f₀ it has
-    f·r/(1 − r) left. The largest of several w counts, and of two r in turn, and no r is below a
-    tenth: the first falls of a run are too large to say how small the next will be. Before there
-    are three falls, at least as much is left as the last one brought. Without a fall there is
-    nothing left; it is infinite before there are two.
+    If it fell by f₀ over w steps and by f over the next w, a geometric sequence with the ratio
+    r = f/f₀ has f·r/(1 − r) left. The largest result of several w counts, each with the larger of
+    two successive r. No r is below a tenth per step: the first falls of a run are too large to say
+    how small the next will be. Before there are three falls, at least as much is left as the last
+    one brought. Nothing is left if the last step did not fall; before two falls it is infinite.
     """
     if len(energies) > 1 and not energies[-2] > energies[-1]:
         return 0.0

@@ -1,4 +1,4 @@
-"""A finished fit: what is stored of it, once."""
+"""`Fit`: the one record of a finished fit."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ class Fit(Generic[P]):
 
 
 def extended(found: Fit[Any], cls: type[F], **more: Any) -> F:
-    """The same fit as a record that says more; what is named replaces what was there."""
+    """The fit as a record of class `cls`, with fields added or replaced by `more`."""
     shared = {part.name: getattr(found, part.name) for part in fields(found)}
     return cls(**{**shared, **more})

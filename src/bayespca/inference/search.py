@@ -1,4 +1,4 @@
-"""After an iteration has settled: whether one component less, or one more, would be better."""
+"""Search over ranks: after an iteration has settled, try one component fewer, then one more."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .remaining import HORIZON
 
 S = TypeVar("S")
 
-# Nats by which a rank is worse that need not be known more precisely.
+# A rank that is worse by so many nats need not be known more precisely.
 IMPROBABLE = 30.0
-# Nats to which the free energy of a rank that is worse is known well enough.
+# Precision in nats to which the free energy of a worse rank is known well enough.
 PRECISE = 0.01
-# A rank that is better is taken when what it has to gain is less than this part of what it gained,
-# and than so many nats.
+# A better rank is accepted when what it still has to gain is less than this part of what it gained,
+# and less than so many nats.
 CLEARLY = 0.1
 ROUGHLY = 0.1
-# Steps like the last few after which a run that is still worse is given up.
+# A run is given up if so many steps like the last FEW would still leave it worse.
 PATIENCE = 30
 FEW = 4
 
@@ -42,10 +42,11 @@ def searched(
     chart: Chart[S] | None = None,
     slack: float = SLACK_OF_FREE_ENERGY,
 ) -> tuple[Run[S], dict[int, float]]:
-    """The run with one component less, else with one more, as long as that leads lower.
+    """Move to one component fewer, else to one more, as long as that leads lower.
 
-    `less` and `more` change the state that a run ended with, None where that cannot be. Also the
-    lowest free energy seen with each rank. A run that was ended before it settled is left alone.
+    Returns the best run, and the lowest free energy seen with each rank. `less` and `more` change
+    the state that a run ended with, and return None where that is impossible. A run that ended
+    before it settled is left alone.
     """
     energies: dict[int, float] = {}
     _note(run, energies)
@@ -78,7 +79,7 @@ def searched(
 
 
 def _goes_on(run: Run[S], begun: Run[S]) -> bool:
-    """Whether the next rank is tried: trials are stopped when it is clear that they lead lower."""
+    """Whether to try the next rank: trials are stopped once it is clear that they lead lower."""
     return begun.converged and run.reason in ("settled", "stopped")
 
 
@@ -101,14 +102,15 @@ def _note(run: Run[S], energies: dict[int, float]) -> None:
 
 
 def _followed(run: Run[S], better: Run[S]) -> Run[S]:
-    """The better run, with a trace that tells what led lower."""
+    """The better run, whose trace continues that of `run` with the steps that led lower."""
     led_lower = better.trace.free_energy < run.free_energy
     return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
 
 
 def decided(best: float, least: int = 0) -> Callback:
-    """Ends a run that is given up, or that has become better than a free energy by much more than
-    it still has to gain.
+    """A callback that ends a run once it is `given_up` or clearly better than `best`.
+
+    It is clearly better when it has gained much more on `best` than it still has to gain.
     """
     gives_up = given_up(best, least)
 
@@ -121,9 +123,11 @@ def decided(best: float, least: int = 0) -> Callback:
 
 
 def given_up(best: float, least: int = 0) -> Callback:
-    """Ends a run that will not come near a free energy, going by its last few steps or by a hundred
-    like the last one, or whose own, which is worse, is known well enough, or that has less than
-    the least rank of interest.
+    """A callback that ends a run once it is clear that it stays worse than the free energy `best`.
+
+    A run ends if it will not come near `best`, going by its last few steps or by a hundred like the
+    last one; if it is worse and its own free energy is known well enough; or if its rank falls
+    below `least`.
     """
     seen: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Files: tables in and out, and archives of arrays. Knows nothing of models."""
+"""Files: reading and writing of tables, and archives of arrays. Independent of models."""
 
 from .array_files import mapped
 from .files import files_of, open_file, open_files

@@ -3,8 +3,8 @@
 An uncompressed zip with a member `bayespca.json` and one `arrays/<name>.npy` per array, so that
 `unzip` and NumPy can open it. The same contents give the same bytes.
 
-Reading trusts nothing. No more memory is taken than the file is long (times what JSON takes as
-objects), nothing is evaluated, and whatever is wrong ends in a `ModelFileError`.
+Reading trusts nothing. It takes no more memory than the size of the file (apart from the overhead
+of JSON objects), evaluates nothing, and raises a `ModelFileError` for anything that is wrong.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ META = "bayespca.json"
 MEMBER = re.compile(r"arrays/([A-Za-z0-9_][A-Za-z0-9_.-]{0,199})\.npy")
 KINDS = "biuf"
 
-# The earliest that a zip can say: a real one would make every file different.
+# The earliest date of the zip format: the real one would make every file different.
 DATE = (1980, 1, 1, 0, 0, 0)
 FIRST_BYTES, LAST_RECORD = b"PK\x03\x04", b"PK\x05\x06"
 LAST_RECORD_SIZE = 22
-# Sizes that follow the data, and names in UTF-8: what other writers of zips may need.
+# Flags that other zip writers may set: sizes after the data, and names in UTF-8.
 FLAGS = 0x0008 | 0x0800
 
-# What `zipfile` and `struct` raise for numbers that make no sense.
+# Errors that `zipfile` and `struct` raise for invalid numbers.
 STUMBLES = (
     *(zipfile.BadZipFile, struct.error, ArithmeticError, EOFError, LookupError),
     *(RuntimeError, ValueError),
@@ -57,7 +57,7 @@ CHUNK = 1 << 20
 
 MOST_JSON = 64 << 20
 DEEPEST_JSON = 64
-# What every reader of JSON takes as a whole number without rounding it.
+# Every JSON reader holds whole numbers up to this one exactly.
 LARGEST_INT = 2**53
 BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])')
 
@@ -70,11 +70,11 @@ class ModelFileError(ValueError):
 
 
 class FlawError(Exception):
-    """What is wrong with the contents of a file, as a part of a sentence; see `naming`."""
+    """A flaw in the contents of a file, as part of a sentence; see `naming`."""
 
 
 class _RefusalError(Exception):
-    """Why a file is refused that may be whole, as the end of a sentence that begins with it."""
+    """Reason to refuse a file that may be intact, as the end of a sentence about the file."""
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except FlawError as flaw:
-        # What is quoted from a file can be long.
+        # Quotations from a file can be long.
         what = " ".join(str(flaw)[:300].split())
         raise ModelFileError(
             f"{os.fspath(path)} is damaged: {what}; save the model again."
@@ -129,7 +129,7 @@ def _bytes(flat: Any) -> memoryview:
 
 def _member(name: str, size: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, DATE)
-    # As from Unix everywhere, readable by all.
+    # The same on every system: from Unix, readable by all.
     info.create_system, info.external_attr = 3, 0o644 << 16
     info.file_size = size
     return info
@@ -157,7 +157,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Json], dict[str, AnyAr
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks like an archive of ours; reading it may still fail."""
+    """Whether a file looks like a model file; reading it may still fail."""
     try:
         with open(path, "rb") as file:
             return file.read(4) == FIRST_BYTES and META.encode() in file.read(200)
@@ -166,7 +166,7 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def read_any(path: str | os.PathLike[str]) -> tuple[int, dict[str, Json], dict[str, AnyArray]]:
-    """The version of a file, which may be an earlier one, and what `read` gives."""
+    """The version of a file, which may be an earlier one, its JSON tree and its arrays."""
     with _opened(path) as file, naming(path):
         _check_ends(file)
         with _refusing(), zipfile.ZipFile(file) as archive:
@@ -203,20 +203,20 @@ def _why(error: OSError) -> str:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn the many ways in which `zipfile` stumbles over damaged files into one."""
+    """Turn the many errors that `zipfile` raises for damaged files into a `FlawError`."""
     try:
         yield
     except STUMBLES as error:
         raise FlawError(f"its contents cannot be read ({str(error)[:100]})") from error
     except OSError as error:
-        # A place in the file that cannot be; anything else is the disk's fault.
+        # EINVAL is an impossible position in the file; other errors come from the disk.
         if error.errno != errno.EINVAL:
             raise
         raise FlawError("its table of contents points outside of it") from error
 
 
 def _check_ends(file: IO[bytes]) -> None:
-    """Whether the file begins and ends as an archive does."""
+    """Raise unless the file begins and ends like an archive."""
     size = os.fstat(file.fileno()).st_size
     if not size:
         raise _RefusalError("is empty, and not a bayespca model file.")
@@ -244,7 +244,7 @@ def _read(archive: zipfile.ZipFile, size: int) -> tuple[int, dict[str, Json], di
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Nothing compressed, nothing twice, and no more in it than the file is long."""
+    """Raise for compressed or repeated members, and for members larger than the file."""
     if len({info.filename for info in members}) != len(members):
         raise FlawError("it holds two members of the same name")
     for info in members:
@@ -337,7 +337,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> AnyArray:
                 raise FlawError(f"{info.filename} is cut short")
             flat[done : done + len(part)] = part
             done += len(part)
-        # The check sum is compared where a member ends.
+        # `zipfile` verifies the checksum at the end of a member.
         member.read(1)
     if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
         raise FlawError(f"{info.filename} holds truth values other than true and false")
@@ -345,7 +345,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> AnyArray:
 
 
 def _empty(member: IO[bytes], info: zipfile.ZipInfo) -> tuple[AnyArray, Any]:
-    """The array that the header of a member describes, once the sizes are known to agree."""
+    """An empty array as the header of a member describes it, after a check of its size."""
     start = member.read(len(NPY) + 2)
     length = int.from_bytes(start[len(NPY) :], "little")
     found = NPY_HEADER.fullmatch(member.read(length)) if start.startswith(NPY) else None

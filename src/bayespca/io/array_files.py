@@ -30,8 +30,10 @@ SAMPLE_NAMES = ("sample_names", "samples", "index", "ids", "obs_names")
 
 
 def open_npy(path: Path, how: How) -> File:
-    """A matrix of numbers. Rows that lie together are read, not mapped: where addresses are limited
-    there may be none for all of a file.
+    """Open an .npy file of a matrix.
+
+    Contiguous rows are read, not mapped: if the address space is limited, it may be too small for
+    the whole file.
     """
     shape, is_fortran, stored, offset = _checked_header(path)
     dtype = float_type(stored)
@@ -56,13 +58,13 @@ def open_npy(path: Path, how: How) -> File:
 
 
 def mapped(path: Path) -> np.memmap[Any, Any]:
-    """A .npy file of a matrix of numbers as a memory map: as fast as plain reads, or faster."""
+    """An .npy file of a matrix as a memory map, which is at least as fast as plain reads."""
     shape, is_fortran, dtype, offset = _checked_header(path)
     return np.memmap(path, dtype, "r", offset, shape, "F" if is_fortran else "C")
 
 
 def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
-    """As `_npy_header`, of a matrix of numbers that is all there."""
+    """The result of `_npy_header`; an error unless the file is a complete matrix of numbers."""
     shape, is_fortran, dtype, offset = _npy_header(path)
     if len(shape) != 2:
         tensors = (
@@ -94,7 +96,7 @@ def npy_shape(path: Path) -> tuple[int, ...]:
 
 
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
-    """Shape, whether columns are contiguous, type and position of the first number."""
+    """Shape, whether columns are contiguous, type, and position of the first number."""
     with path.open("rb") as file:
         try:
             header = _header(file)
@@ -110,7 +112,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
 
 
 def most_axes(path: Path) -> int:
-    """The largest number of axes of an array in an .npz file; 0 where none can be read."""
+    """The largest number of axes of an array in an .npz file; 0 if none can be read."""
     try:
         with zipfile.ZipFile(path) as archive:
             return max((_n_axes(archive, name) for name in archive.namelist()), default=0)
@@ -127,7 +129,7 @@ def _n_axes(archive: zipfile.ZipFile, name: str) -> int:
 
 
 def open_npz(path: Path, how: How) -> File:
-    """The array X of an .npz file, or its only matrix; names and labels if they are beside it."""
+    """Open the array X of an .npz file, or its only matrix, with names and labels if it has any."""
     arrays = _npz_arrays(path)
     name, X = npz_array(path, how, arrays)
     _check_matrix(X, f"{path}, array {name!r}")
@@ -156,7 +158,7 @@ def open_npz(path: Path, how: How) -> File:
 def npz_array(
     path: Path, how: How, arrays: dict[str, Entries] | None = None
 ) -> tuple[str, Entries]:
-    """The array that is meant, with its name."""
+    """Name and values of the array to read."""
     arrays = _npz_arrays(path) if arrays is None else arrays
     name = _npz_choice(arrays, how.array, path)
     return name, arrays[name]
@@ -170,11 +172,11 @@ def _npz_arrays(path: Path) -> dict[str, Entries]:
                 try:
                     found[key] = file[key]
                 except ValueError:
-                    continue  # an array of Python objects, which are not read
+                    continue  # arrays of Python objects are not read
             return found
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as e:
         raise ValueError(f"{path} cannot be read as .npz: {first_line(e)}") from e
-    except AttributeError as e:  # np.load gives a bare array for what is really a .npy file
+    except AttributeError as e:  # np.load returns a plain array if it really is an .npy file
         raise ValueError(f"{path} is not an .npz file.") from e
 
 
@@ -200,7 +202,7 @@ def _listed(arrays: dict[str, Entries]) -> str:
 
 
 def _is_matrix(array: Entries) -> bool:
-    """Whether it may be meant: a matrix, or a tensor."""
+    """Whether an array is a candidate to read: a matrix or a tensor."""
     return array.ndim >= 2 and array.dtype.kind in "fbiu" and array.size > 0
 
 
@@ -227,7 +229,7 @@ def _strings(arrays: dict[str, Entries], keys: tuple[str, ...], length: int) -> 
 
 
 def open_matrix_market(path: Path, how: How) -> File:
-    """A matrix of numbers, sparse (zeros are zeros) or dense."""
+    """Open a Matrix Market file, sparse or dense; entries that it leaves out are zeros."""
     import scipy.io
 
     _check_claim(path)
@@ -250,16 +252,16 @@ def open_matrix_market(path: Path, how: How) -> File:
 
 
 def _check_claim(path: Path) -> None:
-    """Raise where a header claims more numbers than there are bytes: SciPy makes room first."""
+    """Raise if a header claims more numbers than the file can hold: SciPy allocates them first."""
     with path.open("rb") as file:
         is_array = b" array " in file.readline(1000).lower()
         size = next((line for line in file if not line.startswith(b"%") and line.strip()), b"")
     try:
         sizes = [int(word) for word in size.split()]
     except ValueError:
-        return  # SciPy says what is wrong
+        return  # SciPy reports the error
     entries = math.prod(sizes[:2]) if is_array else sizes[-1] if sizes else 0
-    # A digit and the end of a line, or two places and these.
+    # Fewest bytes of an entry: a digit, or two indices with a space and the end of a line.
     least = entries * (1 if is_array else 4)
     if min(sizes, default=0) < 0 or least > path.stat().st_size:
         raise ValueError(
@@ -269,7 +271,7 @@ def _check_claim(path: Path) -> None:
 
 
 def open_h5ad(path: Path, how: How) -> File:
-    """X, or a layer, of an annotated data matrix, with the names of cells and genes."""
+    """Open X, or a layer, of an annotated data matrix, with the names of cells and genes."""
     anndata = need("anndata", f"reading {path}")
 
     try:
@@ -303,5 +305,5 @@ def open_h5ad(path: Path, how: How) -> File:
 
 
 def _plain_layout(p: int, names: list[str] | None) -> Layout:
-    """All columns are features."""
+    """A layout whose columns are all features."""
     return Layout(p, None if names is None else tuple(names), tuple(range(p)))

@@ -1,4 +1,4 @@
-"""Parquet and Feather."""
+"""Parquet and Feather files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .dialect import SAMPLE_ROWS
 from .packages import need
 from .records import Arrow, DType, File, How, Layout, RowBlock, Table, first_line, rows_per_block
 
-# A row group may hold the whole file: its columns are read a page at a time, through buffers of
-# this size, and never ahead.
+# A row group may hold the whole file. Its columns are read page by page through buffers of this
+# size, and never in advance.
 STREAMED = {"pre_buffer": False, "buffer_size": 2**16}
 
 
@@ -82,7 +82,7 @@ def _by_position(table: Arrow) -> Arrow:
 
 
 def _first_of(file: Arrow, schema: Arrow) -> list[Any]:
-    """Values of the first column, of as many rows as are looked at."""
+    """Values of the first column in the sampled rows."""
     if not schema.names or not file.metadata.num_rows:
         return []
     batches = file.iter_batches(batch_size=SAMPLE_ROWS, columns=schema.names[:1])
@@ -110,7 +110,7 @@ def _layout(
 
 
 def _kind(type_: Arrow, types: Arrow) -> str:
-    """ "number", "whole" for whole ones, or the reason why a column is none."""
+    """ "number", "whole" for integers, or the reason why a column is not numeric."""
     if types.is_integer(type_):
         return "whole"
     numbers = (types.is_floating, types.is_boolean, types.is_decimal)

@@ -1,4 +1,4 @@
-"""Arrow's tables as ours."""
+"""Conversion of Arrow tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .records import Arrow, DType, Floats, Layout, Table
 def table_of(
     table: Arrow, layout: Layout, dtype: DType, where: str, *, texts: bool = False
 ) -> Table:
-    """An Arrow table, its columns called by their positions, as one of ours.
+    """Convert an Arrow table whose columns are named by their positions.
 
-    With `texts` it need not have any number if it has columns of text.
+    With `texts`, it needs no numbers if it has columns of text.
     """
     texts &= "text" in layout.aside.values()
     pa = need("pyarrow", f"reading {where}")
@@ -49,7 +49,7 @@ def table_of(
 
 
 def _levels(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, list[str]]:
-    """Levels of columns whose type says that they have an order."""
+    """Levels of the columns whose type is ordered."""
     columns = {layout.name(j): table.column(str(j)) for j in layout.aside}
     return {
         name: [str(level) for level in column.unify_dictionaries().chunk(0).dictionary.to_pylist()]
@@ -59,7 +59,7 @@ def _levels(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, list[str]]:
 
 
 def _kept(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, Arrow]:
-    """Columns that are written back as they are: floats would not hold all of their digits."""
+    """Columns to write back unchanged, because floats would not hold all of their digits."""
     columns = {layout.name(j): table.column(str(j)) for j in layout.features}
     whole = {
         name: column
@@ -73,7 +73,7 @@ def _kept(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, Arrow]:
 
 
 def features_of(table: Arrow, keys: Sequence[str], dtype: DType, pa: Arrow) -> Floats:
-    """Columns of a table or batch as one array, NaN where there is no value."""
+    """Columns of a table or batch as one array, with NaN for missing values."""
     block = np.empty((table.num_rows, len(keys)), dtype, order="F")
     for j, key in enumerate(keys):
         column = table.column(key)

@@ -1,7 +1,7 @@
 """A table with its holes filled, and every other cell exactly as it was.
 
-Numbers that go through float64 come back changed where they have more digits than that, are whole
-numbers beyond 2⁵³, or true and false.
+Conversion to float64 would change numbers with more digits, whole numbers beyond 2⁵³, and truth
+values.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .writing import replacing_path
 
 
 def write_filled(out: Path, table: Table, values: Floats, source: Path, how: How) -> None:
-    """Write `values`, which differ from the table that was read from `source` in its holes.
+    """Write `values`, which differ from the table read from `source` only in its holes.
 
-    From text to text, only fields of holes are written anew; otherwise columns without holes stay
-    what they are.
+    From text to text, only the fields of holes change; otherwise columns without holes stay
+    unchanged.
     """
     if table.upright is not None:
         table, values = table.upright, values.T
@@ -43,9 +43,7 @@ def write_filled(out: Path, table: Table, values: Floats, source: Path, how: How
 def write_completed(
     out: Path, table: Table, columns: Mapping[str, Sequence[Any]], source: Path, how: How
 ) -> None:
-    """As `write_filled`, for columns of any kind by name, in the types that they have; columns
-    that are not named had no holes.
-    """
+    """Like `write_filled`, for columns of any type, given by name; other columns had no holes."""
     if known_ending(source) not in TEXT or not is_text(out):
         write_table(out, _completed(table, columns, need("pyarrow", f"writing {out}")))
         return
@@ -57,7 +55,7 @@ def write_completed(
 def _write_text(
     out: Path, source: Path, sample: TextSample, columns: Mapping[int, Sequence[Any]]
 ) -> None:
-    """The rows of a text table with values from columns, by place, where fields are missing."""
+    """Write the rows of a text table with missing fields filled from `columns`, by position."""
     with replacing_path(out) as temporary, writing_text(temporary) as text:
         writer = csv.writer(text, delimiter=_delimiter(out, sample.dialect), lineterminator="\n")
         if sample.names is not None:
@@ -70,7 +68,7 @@ def _write_text(
 
 
 def _completed(table: Table, columns: Mapping[str, Sequence[Any]], pa: Arrow) -> Table:
-    """The table with these columns in the place of its own, in the types of these."""
+    """The table with these columns replaced, in the types that the table has."""
     values = np.array(table.values)
     for j, name in enumerate(table.features):
         if name in columns:
@@ -84,7 +82,7 @@ def _completed(table: Table, columns: Mapping[str, Sequence[Any]], pa: Arrow) ->
 
 
 def _typed(table: Table, name: str, values: Sequence[Any], pa: Arrow) -> Arrow:
-    """A column in the type that the file has; text has none, and values keep their own."""
+    """A column in the type of the file; for text files, which have no types, in its own."""
     kind = table.types.get(name)
     if kind is None or table.is_of_text:
         return pa.array(values)
@@ -98,7 +96,7 @@ def _typed(table: Table, name: str, values: Sequence[Any], pa: Arrow) -> Arrow:
 
 
 def _delimiter(out: Path, dialect: Dialect) -> str:
-    """That of the file that was read, unless the ending says another."""
+    """A tab if the ending says so, else the delimiter of the file that was read, or a comma."""
     if is_tabbed(out):
         return "\t"
     return dialect.delimiter if dialect.delimiter in ",;|" else ","
@@ -107,7 +105,7 @@ def _delimiter(out: Path, dialect: Dialect) -> str:
 def _filled_rows(
     source: Path, sample: TextSample, columns: Mapping[int, Sequence[Any]]
 ) -> Iterator[list[str]]:
-    """The fields of each row, with values in the place of those that are missing."""
+    """The fields of each row, with missing ones replaced by values."""
     dialect = sample.dialect
     forms = {j: _Forms.of(sample, j) for j in columns}
     rows = data_rows(source, dialect, most=None)
@@ -119,7 +117,7 @@ def _filled_rows(
 
 
 def _is_hole(field: str, value: Any, dialect: Dialect) -> bool:
-    """Whether a field has no value; "none" may be one among texts."""
+    """Whether a field has no value; among texts, "none" may be a value."""
     if isinstance(value, str):
         return field.strip().lower() in dialect.no_level
     return dialect.is_missing(field)
@@ -127,8 +125,8 @@ def _is_hole(field: str, value: Any, dialect: Dialect) -> bool:
 
 @dataclass(frozen=True)
 class _Forms:
-    """How a column of a text table writes its values: the decimal sign of numbers, whether whole
-    ones have one, and its words for true and false.
+    """Notation of a column of a text table: the decimal sign, whether numbers have decimals, and
+    the words for true and false.
     """
 
     decimal: str
@@ -149,7 +147,7 @@ class _Forms:
         return value if isinstance(value, str) else repr(value).replace(".", self.decimal)
 
     def _flag(self, word: str) -> str:
-        """A word for true or false as the column has it, or as it would have it."""
+        """The column's word for true or false; if it has none, one in the case of its others."""
         if word in self.words:
             return self.words[word]
         other = next(iter(self.words.values()), "")

@@ -1,4 +1,4 @@
-"""How a text table is written: found out from its first lines, each finding overridable."""
+"""The dialect of a text table, guessed from its first lines; callers can override each guess."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .endings import COMPRESSED
 from .numerals import bare
 from .packages import need
 
-# What people write for "no value", in any case and with spaces around it.
+# Texts for "no value", in any case and with spaces around them.
 MISSING = (
     *("", "NA", "N/A", "#N/A", "n.a.", "NaN", "-nan", "NULL", "None", "nil", "missing"),
     *("?", "-", "--", ".", "*", "<NA>", "#NUM!", "#DIV/0!", "#VALUE!", "#REF!"),
 )
-# Those that may be levels in a column of text, unless the user says that they are not.
+# Those that may be levels in a column of text, unless the user names them as missing.
 LEVELS = {"none", "nil"}
 SAMPLE_BYTES, SAMPLE_ROWS = 2**18, 500
-# Lines that are looked at however long they are, if the first is no longer than the second number.
+# Lines to sample even if they exceed SAMPLE_BYTES, and the longest first line accepted.
 SAMPLE_LINES, LONGEST_LINE = 8, 2**24
 BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -33,8 +33,8 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16"),
 )
 DELIMITERS = ",;\t|"
-# Numbers that may be names if they are in order, and so many that they can hardly be by chance:
-# those that count the columns, and others.
+# Fewest ordered numbers that may be names, and how many are hardly in order by chance: for numbers
+# that count the columns, and for others.
 FEWEST_IN_ORDER, MANY_THAT_COUNT, MANY_IN_ORDER = 3, 4, 8
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 ID_NAMES = re.compile(
@@ -46,11 +46,11 @@ ID_NAMES = re.compile(
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text table is written.
+    """The notation of a text table.
 
     `n_skipped` lines come before the table (comments that start with #). `has_short_header` is
-    R's way: the header has no name for the column of row names. `named_missing` are the texts for
-    no value that the user has named, which are among `missing`.
+    R's convention: the header has no name for the column of row names. `named_missing` are the
+    texts in `missing` that the user has named.
     """
 
     delimiter: str
@@ -65,7 +65,7 @@ class Dialect:
     named_missing: tuple[str, ...] = ()
 
     def markers(self) -> list[str]:
-        """Every way in which a missing value may be written."""
+        """All texts for missing values, in the usual cases and with spaces."""
         changes = (str, str.lower, str.upper, str.title)
         cases = {change(text) for text in self.missing for change in changes}
         spaces = ("", " ")
@@ -85,7 +85,7 @@ class Dialect:
 
     def is_number(self, field: str) -> bool:
         text = self._plain(field)
-        if "_" in text:  # Python reads 1_000, files do not mean that
+        if "_" in text:  # Python accepts 1_000; in files it is not a number
             return False
         try:
             float(text)
@@ -94,19 +94,19 @@ class Dialect:
         return True
 
     def number(self, field: str) -> float:
-        """The number in a field; NaN where there is none."""
+        """The number in a field; NaN if there is none."""
         if not self.is_number(field):
             return math.nan
         return float(self._plain(field))
 
     def _plain(self, field: str) -> str:
-        """A field as Python writes numbers, if it holds one."""
+        """A field in Python's notation of numbers, if it holds one."""
         text = bare(field, self.decimal) if self.units else field
         text = text.strip()
         return text.replace(",", ".") if self.decimal == "," else text
 
     def rows(self, text: io.TextIOBase) -> Iterator[tuple[int, list[str]]]:
-        """Line number, counting from 1, and fields of each line that is not empty."""
+        """Line number, from 1, and fields of each line that is not empty."""
         for _ in range(self.n_skipped):
             text.readline()
         reader = csv.reader(text, delimiter=self.delimiter)
@@ -114,7 +114,7 @@ class Dialect:
             line = self.n_skipped + reader.line_num + 1
             try:
                 fields = next(reader, None)
-            except csv.Error:  # a field longer than the module allows, a NUL
+            except csv.Error:  # an overlong field, or a NUL
                 return
             if fields is None:
                 return
@@ -124,7 +124,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class TextSample:
-    """The first rows of a text table: names or None, and fields by row."""
+    """The first rows of a text table: column names or None, and the fields of each row."""
 
     dialect: Dialect
     names: list[str] | None
@@ -151,7 +151,7 @@ def recognise(
     missing: Sequence[str] | None = None,
     units: bool = False,
 ) -> TextSample:
-    """Look at the first lines of a text table; what is given is not guessed."""
+    """Guess the dialect of a text table from its first lines, except for what is given."""
     head, is_whole = _head(path)
     encoding = _encoding(head)
     text = _decoded(head, encoding, is_whole, path)
@@ -189,12 +189,12 @@ def recognise(
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """A text file, decompressed where the ending says so."""
+    """Open a text file to read, decompressed if the ending says so."""
     return io.TextIOWrapper(_open_bytes(path), encoding=encoding, errors="replace", newline="")
 
 
 def writing_text(path: Path) -> io.TextIOWrapper:
-    """A text file to write, compressed where the ending says so."""
+    """Open a text file to write, compressed if the ending says so."""
     stream: Any = path.open("wb")
     if path.suffix.lower() in COMPRESSED:
         stream.close()
@@ -212,7 +212,7 @@ def _open_bytes(path: Path) -> BinaryIO:
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
-    """The first lines, some of them whole, and whether that is all of the file."""
+    """The beginning of the file, with several whole lines, and whether it is the whole file."""
     parts, n_lines, size = [], 0, 0
     try:
         with _open_bytes(path) as file:
@@ -248,7 +248,7 @@ def _encoding(head: bytes) -> str:
 
 
 def _decoded(head: bytes, encoding: str, is_whole: bool, path: Path) -> str:
-    # The last character may be cut in two where the file goes on.
+    # If the file goes on, the last character may be cut in two.
     cut = "strict" if is_whole and encoding == "utf-16" else "ignore"
     try:
         text = head.decode(encoding, errors="replace" if encoding == "utf-8" else cut)
@@ -260,12 +260,12 @@ def _decoded(head: bytes, encoding: str, is_whole: bool, path: Path) -> str:
 
 
 def _comment_lines(text: str) -> int:
-    """Lines at the beginning that start with # and are not a header."""
+    """Number of lines at the beginning that start with # and are not a header."""
     lines = text.splitlines()
     count = 0
     while count < len(lines) and lines[count].startswith("#"):
         count += 1
-    # One line that splits like the first row below it is a header that starts with #.
+    # A single line that splits like the row below it is a header that starts with #.
     if count == 1 and len(lines) > 1:
         best = max(DELIMITERS, key=lines[1].count)
         if lines[1].count(best) and lines[0].count(best) == lines[1].count(best):
@@ -282,9 +282,9 @@ def _first_rows(reader: Iterator[list[str]], is_whole: bool) -> list[list[str]]:
             if len(rows) > SAMPLE_ROWS:
                 break
     except csv.Error:
-        pass  # what was read so far will do; the reader proper will say what is wrong
+        pass  # these rows are enough; reading the whole file reports the error
     if not is_whole and 1 < len(rows) <= SAMPLE_ROWS:
-        rows.pop()  # perhaps cut short
+        rows.pop()  # it may be cut short
     return rows or [[]]
 
 
@@ -292,9 +292,9 @@ def _first_rows(reader: Iterator[list[str]], is_whole: bool) -> list[list[str]]:
 
 
 def _delimiter(path: Path, lines: list[str]) -> str:
-    """A tab where the ending says so, else the usual one that splits most lines alike.
+    """A tab if the ending says so, else the usual delimiter that splits most lines alike.
 
-    Spaces separate columns in .txt files alone: elsewhere they are parts of names.
+    Spaces separate columns in .txt files only; elsewhere they are parts of names.
     """
     endings = {suffix.lower() for suffix in path.suffixes}
     if {".tsv", ".tab"} & endings:
@@ -315,9 +315,9 @@ def _delimiter(path: Path, lines: list[str]) -> str:
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
-    """Whether fields like 1,5 occur, and none like 1.5.
+    """Whether fields like 1,5 are more frequent than fields like 1.5.
 
-    Not in a single column, which comes from a file that is split at the wrong character.
+    False for a single column, which means that lines were split at the wrong character.
     """
     if max(len(row) for row in rows) < 2:
         return False
@@ -330,7 +330,7 @@ def _has_decimal_commas(rows: list[list[str]]) -> bool:
 def _has_header(rows: list[list[str]], dialect: Dialect) -> bool:
     """Whether the first row names columns: it has text where the rows below have numbers.
 
-    A first row without any number is a header too, whatever is below it.
+    A first row without any number is always a header.
     """
     first, body = rows[0], rows[1:]
     shift = 1 if body and len(body[0]) == len(first) + 1 else 0
@@ -346,16 +346,17 @@ def _has_header(rows: list[list[str]], dialect: Dialect) -> bool:
         return any(not dialect.is_missing(field) for field in first)
     if len({field.strip() for field in first}) < len(first):
         return False
-    # Years and other numbers as names, beside the name of an id column.
+    # Names may be years or other numbers if the first one is that of an id column.
     is_named = bool(first[0].strip()) and is_id_name(first[0])
     return is_named or _are_numbers_as_names(first, body, dialect)
 
 
 def _are_numbers_as_names(first: list[str], body: list[list[str]], dialect: Dialect) -> bool:
-    """Whether a first row of different numbers names columns: positions, years, wavelengths.
+    """Whether a first row of distinct numbers names columns: positions, years, wavelengths.
 
-    They go up, or down, all along the row, and most rows below do not. Few of them may do so by
-    chance, unless they count the columns, or are other numbers than those below.
+    They must rise or fall along the whole row, unlike most rows below. Few numbers may do so by
+    chance, so they must also be many, or unlike the numbers below, or stand next to an unnamed
+    first column.
     """
     rest = first[1:] if not dialect.is_number(first[0]) else first
     names = [dialect.number(field) for field in rest]
@@ -372,7 +373,7 @@ def _are_numbers_as_names(first: list[str], body: list[list[str]], dialect: Dial
 
 
 def _are_in_order(numbers: list[float]) -> bool:
-    """Whether numbers rise all along, or fall; NaN do neither."""
+    """Whether all numbers rise, or all fall; NaN do neither."""
     return all(a < b for a, b in pairwise(numbers)) or all(a > b for a, b in pairwise(numbers))
 
 
@@ -392,5 +393,5 @@ def _is_unlike(name: float, column: list[float]) -> bool:
 
 
 def is_id_name(name: str) -> bool:
-    """Whether a column of this name, if it comes first, most likely names the rows."""
+    """Whether a first column of this name most likely names the rows."""
     return ID_NAMES.fullmatch(name.strip()) is not None

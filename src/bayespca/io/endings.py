@@ -1,4 +1,4 @@
-"""The endings of files that tell their format."""
+"""File endings and their formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
 def known_ending(path: Path) -> str:
-    """The ending that tells the format, without that of a compression, which only text may have."""
+    """The ending that names the format, without that of a compression, which only text may have."""
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     ending = plain.suffix.lower()
     if ending not in READABLE or (plain != path and ending not in TEXT):
@@ -25,7 +25,7 @@ def known_ending(path: Path) -> str:
 
 
 def ending_of(path: Path, text: tuple[str, ...], others: tuple[str, ...], what: str) -> str:
-    """The ending of a file that is there and not empty, of those that are known for `what`."""
+    """The ending of an existing, non-empty file; an error if it is not known for `what`."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     if path.is_dir():

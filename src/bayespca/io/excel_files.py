@@ -1,4 +1,4 @@
-"""Sheets of Excel: read as the text table that they would be saved as, and written."""
+"""Excel sheets: read as the text tables that they would be saved as, and written."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .packages import need
 from .records import Arrow, File, How, first_line
 from .text_files import open_text_file
 
-# What a sheet can hold.
+# Limits of Excel.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
 
 
 def open_excel(path: Path, how: How) -> File:
-    """The first sheet of a workbook, or the one that `array` names; numbers as they are stored."""
+    """Open the first sheet of a workbook, or the one that `array` names; numbers as stored."""
     rows = _rows(path, how.array)
     with TemporaryDirectory(prefix="bayespca-") as folder:
         text = Path(folder) / f"{path.stem}.csv"
@@ -35,7 +35,7 @@ def open_excel(path: Path, how: How) -> File:
 
 
 def _rows(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
-    """The rows of a sheet that are not empty."""
+    """The non-empty rows of a sheet, all of the same width."""
     openpyxl = need("openpyxl", f"reading {path}")
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -50,7 +50,7 @@ def _rows(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
     book.close()
     if not rows:
         raise ValueError(f"{path} holds no rows.")
-    # Where a workbook does not say how wide it is, rows end with their last value.
+    # If a workbook does not state its width, rows end with their last value.
     width = max(map(len, rows))
     return [row + (None,) * (width - len(row)) for row in rows]
 
@@ -69,7 +69,7 @@ def _text(cell: Any) -> str:
 
 
 def write_sheet(path: Path, tables: Iterable[Arrow]) -> None:
-    """A workbook with one sheet: names, and the rows of Arrow tables below each other."""
+    """Write a workbook with one sheet: a row of names, then the rows of all Arrow tables."""
     openpyxl = need("openpyxl", "writing .xlsx")
     tables = list(tables)
     _check_size(1 + sum(table.num_rows for table in tables), tables[0].num_columns)
@@ -93,9 +93,10 @@ def _check_size(n_rows: int, n_columns: int) -> None:
 
 
 def _cell(value: Any, sheet: Any) -> Any:
-    """A number, a date or text; Excel has no infinities, and would compute text that begins with =.
+    """The value of a cell: a number, a date or text.
 
-    Dates of a time zone are text, too.
+    Excel has no infinities and no time zones, so these become text. Text that begins with = is
+    marked as text, or Excel would compute it.
     """
     if isinstance(value, float) and not isfinite(value):
         return None if isnan(value) else str(value)

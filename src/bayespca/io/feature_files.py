@@ -1,7 +1,7 @@
 """Features of users or items from files: ids, and columns of numbers, words and lists of words.
 
-MovieLens' `u.user`, `users.dat` and `movies.csv`, RecBole's `.user` and `.item`, and any CSV, TSV,
-Parquet or Feather file with a row for each user or item.
+It reads MovieLens' `u.user`, `users.dat` and `movies.csv`, RecBole's `.user` and `.item`, and any
+CSV, TSV, Parquet or Feather file with a row for each user or item.
 """
 
 from __future__ import annotations
@@ -32,24 +32,26 @@ from .records import Arrow, How, first_line
 from .text_files import data_rows
 
 FEATURES_TEXT = (*TEXT, ".dat", ".data", ".user", ".item")
-# What stands between the words of a list, and how RecBole names a column of lists, with spaces.
+# The separator of words in a list; RecBole's type for columns of lists, separated by spaces.
 BETWEEN = "|"
 SEQUENCE = "token_seq"
-# What MovieLens' .dat files have between columns.
+# The separator of columns in MovieLens' .dat files.
 COLONS = "::"
-# A column of words with more different ones than this share of the rows names them, and describes
-# nothing; in files with fewer rows than the second number every column counts.
+# A column with more distinct words than this share of the rows names the rows rather than describe
+# them, and is left out; files with fewer rows than the second number keep every column.
 NAMES, FEW = 0.5, 20
 
 Numbers = NDArray[np.float64]
-# Words of each row, None where there are none.
+# Words of each row; an empty tuple if it has none.
 Words = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureColumns:
-    """A row for each id: columns of numbers, or of the words that each row has; what the column of
-    ids is called, and sentences about what was left out or filled in.
+    """A row for each id, with columns of numbers or of words.
+
+    `id_name` is the name of the column of ids; `notes` are sentences about what was left out or
+    filled in.
     """
 
     ids: NDArray[Any]
@@ -66,7 +68,7 @@ def words_of(cell: object, *, is_list: bool) -> tuple[str, ...]:
 
 
 def read_features(path: Path, role: str, how: How | None = None) -> FeatureColumns:
-    """Features of users or of items, which is the `role`."""
+    """Read the features of users or items; `role` is "user" or "item"."""
     ending = ending_of(path, FEATURES_TEXT, ARROW, "features")
     if ending in ARROW:
         return _columns(path, *_arrow_rows(path), role, dialect=None)
@@ -81,7 +83,7 @@ def read_features(path: Path, role: str, how: How | None = None) -> FeatureColum
 def _text_rows(
     path: Path, sample: TextSample
 ) -> tuple[list[str] | None, list[str], list[list[Any]]]:
-    """Names, RecBole's types behind them, and the fields of each row."""
+    """Column names, the RecBole types after them, and the fields of each row."""
     dialect, header = sample.dialect, sample.names
     lines = data_rows(path, dialect, most=None)
     if dialect.delimiter == ":" and COLONS in _first_line(path):
@@ -101,7 +103,7 @@ def _text_rows(
 
 
 def _split_at_colons(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """Lines split at ::, as titles have single colons."""
+    """Lines split at ::, because titles may contain single colons."""
     with open_text(path, dialect.encoding) as text:
         for line, content in enumerate(text, 1):
             if line > dialect.n_skipped and content.strip():
@@ -165,14 +167,14 @@ def _columns(
 
 
 def _place_of_ids(names: Sequence[str] | None, role: str) -> int:
-    """The first column that is called like an id of these, else like these, else the first."""
+    """Position of the first column named like an id of the role, else like the role, else 0."""
     called = [j for j, name in enumerate(names or ()) if _has(name, role, at_start=True)]
     ids = [j for j in called if (names or ())[j].strip().lower().endswith("id")]
     return next(iter(ids + called), 0)
 
 
 def _ids(path: Path, cells: list[Any], name: str, role: str) -> NDArray[Any]:
-    """Whole numbers where all are, else text; each once."""
+    """Ids as whole numbers if all are, else as text; an error if one is repeated or missing."""
     if None in cells:
         raise ValueError(
             f"{path}, row {cells.index(None) + 1} below the header, column {name!r} has no id of "
@@ -196,7 +198,7 @@ def _ids(path: Path, cells: list[Any], name: str, role: str) -> NDArray[Any]:
 def _column(
     cells: list[Any], role: str, *, is_sequence: bool, dialect: Dialect | None
 ) -> tuple[Numbers | Words | None, str]:
-    """Numbers or words, None for a column that is left out; and what is to be said of it."""
+    """Numbers or words, or None for a column to leave out; and a note on it, or ""."""
     known = [cell for cell in cells if cell is not None]
     if not known:
         return None, "was left out: it is empty"
@@ -211,7 +213,7 @@ def _column(
 
 
 def _filled(cells: list[Any], dialect: Dialect | None) -> tuple[Numbers, str]:
-    """Numbers, with their mean where there is none."""
+    """Numbers with their mean in place of missing ones, and a note on these."""
     values = np.array([np.nan if (x := _as_number(c, dialect)) is None else x for c in cells])
     holes = np.isnan(values)
     if not holes.any():

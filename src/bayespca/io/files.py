@@ -1,4 +1,4 @@
-"""Files by their ending."""
+"""Opening of files by their endings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPENERS: dict[str, Callable[[Path, How], File]] = {
 
 
 def open_file(path: str | os.PathLike[str], how: How | None = None) -> File:
-    """Look at a file and find out what is in it; the data are read later."""
+    """Open a file and determine its layout; the data are read later."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
@@ -49,7 +49,7 @@ def open_file(path: str | os.PathLike[str], how: How | None = None) -> File:
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path with wildcards (*, ?, [) means; a path without them means itself."""
+    """The files that match a path with wildcards (*, ?, [); a path without them matches itself."""
     path = Path(path)
     if path.exists() or not has_magic(str(path)):
         return [path]
@@ -60,9 +60,9 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def open_files(path: str | os.PathLike[str], how: How | None = None) -> File:
-    """As `open_file`, for several files with the same columns, one below the other.
+    """Open a file, or as one the files that match a path with wildcards.
 
-    These are read in blocks only.
+    Several files must have the same columns, and are read in blocks only.
     """
     paths = files_of(path)
     if len(paths) == 1:
@@ -108,7 +108,7 @@ def _check_same_columns(file: File, first: File) -> None:
 
 
 TABLE = ("id_column", "drop")
-# What can be said about a file of each format.
+# Options that apply to each format.
 APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
     open_text_file: ("delimiter", "decimal", "header", "missing", "units", *TABLE),
     open_parquet: TABLE,
@@ -122,7 +122,7 @@ APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
 
 
 def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
-    """Raise for what was said about a file and means nothing for its format."""
+    """Raise for options that mean nothing for the format of a file."""
     for field in fields(How):
         if getattr(how, field.name) != field.default and field.name not in (
             *apply,

@@ -1,7 +1,7 @@
-"""What a value in a file may be, from the annotation of where it belongs.
+"""The kinds of values that a file may hold for a field, from the field's annotation.
 
-Numbers, strings, None, unions, tuples, lists, dictionaries by name, types of numbers, dataclasses,
-and arrays: `Annotated[NDArray[np.float64], 2]` is a matrix of numbers, and so is
+They are numbers, strings, None, unions, tuples, lists, dictionaries by name, types of numbers,
+dataclasses, and arrays: `Annotated[NDArray[np.float64], 2]` is a matrix of numbers, and so is
 `Annotated[Any, 2]`, which may be of any library before it is saved.
 """
 
@@ -40,10 +40,10 @@ LISTED = Kind(
 
 
 def option_kind(annotation: Any) -> Kind:
-    """The kind of an option of a user: plain, or a list where the annotation has one.
+    """The kind of a user's option: plain, or a list if the annotation has one.
 
-    What options mean is checked where they are used. Those of any type are anything that a file
-    knows: random generators, for example.
+    The code that uses an option checks its meaning. Options of type Any may be anything that a file
+    can hold, such as random generators.
     """
     if annotation is Any:
         return ANYTHING
@@ -52,7 +52,7 @@ def option_kind(annotation: Any) -> Kind:
 
 
 def kind_of(annotation: Any) -> Kind:
-    """The kind of values that an annotation stands for; TypeError where files know none."""
+    """The kind of values that an annotation stands for; TypeError if files cannot hold them."""
     if annotation in PLAIN_KINDS:
         return PLAIN_KINDS[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -74,25 +74,25 @@ def kind_of(annotation: Any) -> Kind:
 
 
 def annotations_of(record: type) -> dict[str, Any]:
-    """The annotations of the fields of a dataclass, type variables replaced by what they are."""
+    """The annotations of the fields of a dataclass, with type variables replaced."""
     hints, bound = get_type_hints(record, include_extras=True), bound_in(record)
     return {field.name: bound.get(hints[field.name], hints[field.name]) for field in fields(record)}
 
 
 def bound_in(cls: type) -> dict[Any, Any]:
-    """Type variables of the generic bases of a class, and what the class says they are."""
+    """Type variables of the generic bases of a class, with the types that the class binds."""
     bases = [base for one in reversed(cls.__mro__) for base in vars(one).get("__orig_bases__", ())]
     bound: dict[Any, Any] = {}
     for base in bases:
         variables = getattr(get_origin(base), "__parameters__", ())
         given = dict(zip(variables, get_args(base), strict=False))
-        # One variable may stand for another, until a class further down says what it is.
+        # A variable may be bound to another one, until a subclass binds that.
         bound = {variable: given.get(value, value) for variable, value in bound.items()} | given
     return {variable: value for variable, value in bound.items() if not isinstance(value, TypeVar)}
 
 
 def records_in(*annotations: Any) -> list[type]:
-    """The dataclasses that values of annotated types can be made of, at any depth."""
+    """The dataclasses that values of annotated types can contain, at any depth."""
     found: list[type] = []
     waiting = list(annotations)
     while waiting:
@@ -106,7 +106,7 @@ def records_in(*annotations: Any) -> list[type]:
 
 @lru_cache(maxsize=256)
 def record_of(cls: type) -> Record:
-    """What a file may say of a dataclass; TypeError names a field that has no place in one."""
+    """The record of a dataclass; TypeError names a field that cannot be saved."""
     kinds = {}
     for name, annotation in annotations_of(cls).items():
         try:
@@ -117,7 +117,7 @@ def record_of(cls: type) -> Record:
 
 
 def records_of(*annotations: Any) -> dict[str, Record]:
-    """The records that values of annotated types can be made of, by their names in files."""
+    """The records that values of annotated types can contain, by their names in files."""
     classes = records_in(*annotations)
     found = {cls.__name__: record_of(cls) for cls in classes}
     if len(found) != len(classes):
@@ -148,7 +148,7 @@ PLAIN_KINDS: dict[Any, Kind] = {
     np.dtype: Kind("float32 or float64", _is_precision),
 }
 
-# By the type of numbers in an annotation: kinds of numbers in NumPy's letters, and their name.
+# For each number type of an annotation: NumPy's letters of the kinds that fit, and their name.
 NUMBERS = ((np.floating, "f", "numbers"), (np.integer, "iu", "whole numbers"))
 WORDS = {
     None: "an array of {}",
@@ -166,7 +166,7 @@ def _array(letters: str, what: str, axes: int | None) -> Kind:
             isinstance(value, np.ndarray)
             and value.ndim == (value.ndim if axes is None else axes)
             and value.dtype.kind in letters
-            # What linear algebra can be done with: not halves of float32, nor more than float64.
+            # Linear algebra supports neither float16 nor types wider than float64.
             and (value.dtype.kind != "f" or value.dtype.itemsize in (4, 8))
         ),
     )

@@ -1,4 +1,4 @@
-"""Which columns of a table are features, which one names the rows, and which are set aside."""
+"""The layout of a table: features, the column that names the rows, and columns set aside."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import replace
 from .dialect import TextSample, is_id_name
 from .records import How, Layout
 
-# Of the fields of a column, at least this share must be numbers for the others to be mistakes.
+# A column with a larger share of numbers than this is numeric; its other fields are mistakes.
 MOSTLY = 0.5
 BOOLEANS = {"true", "false"}
-# A column by its position, counting from 1.
+# A column by its position, from 1.
 BY_POSITION = re.compile(r"#([0-9]{1,9})")
 
 
@@ -47,7 +47,7 @@ def _is_signed(sample: TextSample, j: int) -> bool:
 def _signed_notes(
     sample: TextSample, names: tuple[str, ...] | None, signed: list[int]
 ) -> tuple[str, ...]:
-    """What to say of columns that hold numbers with signs and separators."""
+    """Note on columns that hold numbers with signs and separators."""
     if not signed:
         return ()
     called = [str(j) if names is None else names[j] for j in signed]
@@ -59,7 +59,7 @@ def _signed_notes(
 
 
 def _header_notes(sample: TextSample) -> tuple[str, ...]:
-    """What to say of a first line of numbers that was taken for names."""
+    """Note on a first line of numbers that was read as names."""
     names = [name for name in sample.names or () if sample.dialect.is_number(name)]
     if not names:
         return ()
@@ -79,10 +79,10 @@ def of_types(
     row_labels: Sequence[str] = (),
     first: Sequence[object] = (),
 ) -> Layout:
-    """The layout of a table whose columns have types: "number", or the reason to set aside.
+    """The layout of a table with typed columns.
 
-    Whole numbers are "whole". `first` are values of the first column, of as many rows as are looked
-    at.
+    `kinds` are "number", "whole" for integers, or the reason to set a column aside. `first` are the
+    sampled values of the first column.
     """
     n, known = len(names), _checked_names(list(names), where, how.drop)
     id_column: int | None = None
@@ -122,7 +122,7 @@ def check_features(layout: Layout, where: str, how: How, sample: TextSample | No
 def _kind(sample: TextSample, j: int) -> str:
     fields = sample.column(j)
     if not fields:
-        return "number"  # for all we know
+        return "number"  # nothing speaks against it
     if all(text.strip().lower() in BOOLEANS for text in fields):
         return "boolean"
     numbers = sum(sample.dialect.is_number(text) for text in fields)
@@ -146,8 +146,8 @@ def _names_the_rows(
 
 
 def _are_ids(values: Sequence[object], kind: str, name: str | None) -> bool:
-    """Whether the first column names the rows: text that is all different, or text or whole numbers
-    that are called like ids.
+    """Whether the first column names the rows: distinct texts, or a column of texts or whole
+    numbers with the name of an id.
 
     Numbers without such a name are data, even if they count the rows.
     """
@@ -161,8 +161,9 @@ def _are_ids(values: Sequence[object], kind: str, name: str | None) -> bool:
 def _checked_names(
     names: list[str] | None, where: str, drop: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Names that are all different; a column without one is called by its position, and one that
-    is dropped by its position may share its name with another.
+    """Names, which must be distinct; columns without one are named by position.
+
+    A column that is dropped by its position may share its name with another.
     """
     if names is None:
         return None
@@ -189,7 +190,7 @@ def _positions(
 
 
 def position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:
-    """Where a column is: by its name, as #3 counting from 1, or counting from 0."""
+    """Position of a column, given by its name, as #3 (from 1), or as 2 (from 0)."""
     if names is not None and name in names:
         return names.index(name)
     if (found := BY_POSITION.fullmatch(name)) and 0 < int(found[1]) <= n:
@@ -201,6 +202,6 @@ def position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> in
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names for a sentence, not too many of them."""
+    """The first names for a sentence, with the number of the others."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,4 +1,4 @@
-"""NIfTI files of images: series of volumes, with where their voxels lie."""
+"""NIfTI files of images: series of volumes, with the positions of their voxels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ENDINGS = (".nii", ".nii.gz")
 
 @dataclass(frozen=True, eq=False)
 class NiftiImage:
-    """An image: its values, of single precision, and the file's own record of everything else."""
+    """An image: its values in single precision, and nibabel's image with all other information."""
 
     values: np.ndarray
     source: Any
 
     @property
     def has_place(self) -> bool:
-        """Whether the file says where its voxels lie."""
+        """Whether the file gives the positions of its voxels."""
         header = self.source.header
         return bool(header["sform_code"] or header["qform_code"])
 
@@ -36,7 +36,7 @@ def is_nifti(path: Path) -> bool:
 
 
 def read_nifti(path: Path) -> NiftiImage:
-    """The image in a file, scaled as the file says."""
+    """Read the image in a file, scaled as the file says."""
     nibabel = need("nibabel", f"reading {path}")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
@@ -50,7 +50,7 @@ def read_nifti(path: Path) -> NiftiImage:
 
 
 def check_nifti_ending(path: Path) -> None:
-    """Raise where an image cannot be written to a file of this name."""
+    """Raise if an image cannot be written to a file of this name."""
     if not is_nifti(path):
         raise ValueError(f"{path} would hold an image: its name must end with .nii or .nii.gz.")
 
@@ -62,7 +62,7 @@ def write_nifti(path: Path, values: np.ndarray, like: NiftiImage) -> None:
     data = type(like.source)(values, like.source.affine, header).to_bytes()
     with replacing(path) as file:
         if path.name.lower().endswith(".gz"):
-            # Without a time in it, the same image is the same file.
+            # Without a time stamp, equal images give equal files.
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
                 packed.write(data)
         else:

@@ -6,14 +6,14 @@ import re
 from functools import cache
 
 CURRENCIES = r"[$€£¥₹]|EUR|USD|GBP|CHF|JPY|INR"
-# A sign, a currency before or after, percent after; what is between them is the number.
+# An optional sign, the number, a currency on either side, and percent at the end.
 SIGNED = re.compile(rf"([-+−]?)\s*(?:{CURRENCIES})?\s*([-+−]?[\d.,].*?)\s*(?:{CURRENCIES}|[%‰])?")
 
 
 def bare(field: str, decimal: str) -> str:
-    """The digits of a number: without separators of thousands, percent and currency.
+    """The digits of a number, without thousands separators, percent and currency signs.
 
-    Percent are not divided by 100. What is no such number comes back as it is.
+    Percentages are not divided by 100. A field that is not such a number is returned unchanged.
     """
     found = SIGNED.fullmatch(field.strip())
     if found is None:
@@ -24,14 +24,14 @@ def bare(field: str, decimal: str) -> str:
 
 
 def _whole(number: str, decimal: str) -> int:
-    """Where the digits in groups of three end; 0 where there are none."""
+    """End of the digits in groups of three; 0 if there are none."""
     found = _grouped(decimal).fullmatch(number)
     return found.end(1) if found else 0
 
 
 @cache
 def _grouped(decimal: str) -> re.Pattern[str]:
-    """Digits in groups of three, with one separator between all of them."""
+    """Pattern of digits in groups of three, with the same separator between all of them."""
     separators = r"['’\s]|" + (r"\." if decimal == "," else ",")
     return re.compile(
         rf"([-+]?\d{{1,3}}(?:(?P<by>{separators})\d{{3}})(?:(?P=by)\d{{3}})*)"

@@ -1,4 +1,4 @@
-"""Optional packages, imported where they are used, with a sentence when they are missing."""
+"""Optional packages, imported where they are used; an error says how to install missing ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRAS = {
 
 
 def need(name: str, purpose: str) -> Any:
-    """The module `name`, or an ImportError that says how to get it."""
+    """The module `name`, or an ImportError that says how to install it."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Parts of a file that others can read on their own: where they are, and the numbers in them.
+"""Pieces of a file that workers can read independently.
 
-A Parquet file is cut between row groups, a text file between lines. The client looks at the file
-once; whoever reads a piece needs nothing but the piece.
+A Parquet file is cut between row groups, a text file between lines. The client inspects the file
+once; a worker needs nothing but its piece.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .text_files import (
     with_numbers,
 )
 
-# Of the numbers in memory; a row group is read as a whole all the same.
+# About the size of a piece; a row group is never split.
 PIECE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class ParquetPiece:
-    """Row groups `first` to `last` of a Parquet file."""
+    """Row groups of a Parquet file from `first` to before `last`."""
 
     path: str
     first: int
@@ -44,7 +44,7 @@ class ParquetPiece:
     dtype: DType
 
     def read(self) -> Floats:
-        """Their features; on one thread, as other pieces are read beside it."""
+        """The features of these rows; on one thread, because pieces are read in parallel."""
         pa, parquet = (need(name, f"reading {self.path}") for name in PYARROW)
         try:
             with parquet.ParquetFile(self.path) as file:
@@ -60,7 +60,7 @@ class ParquetPiece:
 
 @dataclass(frozen=True)
 class TextPiece:
-    """The lines of a text table between two places, the first line of the file's table or later."""
+    """The lines of a text table between two byte positions; the whole file if `stop` is −1."""
 
     path: str
     start: int
@@ -100,7 +100,7 @@ PYARROW = ("pyarrow", "pyarrow.parquet")
 
 @dataclass(frozen=True)
 class Pieces:
-    """A file cut up: `lengths` are numbers of rows, or None where only reading would tell."""
+    """The pieces of a file; `lengths` are their numbers of rows, or None if unknown."""
 
     pieces: tuple[Piece, ...]
     lengths: tuple[int, ...] | None
@@ -109,9 +109,9 @@ class Pieces:
 def cut_up(
     path: Path, how: How, *, dtype: DType | None = None, piece_bytes: int = PIECE_BYTES
 ) -> Pieces:
-    """The pieces of a Parquet or text file, each of about so many bytes in memory.
+    """Cut a Parquet or text file into pieces of about `piece_bytes` each.
 
-    Numbers are of type `dtype`, by default what suits the file; of text files always float64.
+    Numbers have type `dtype`, by default that of the file; those of text files are always float64.
     """
     if how.transpose:
         raise ValueError(
@@ -144,7 +144,7 @@ def _parquet(path: Path, how: How, dtype: DType | None, piece_bytes: int) -> Pie
 
 
 def _groups(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of neighbours that are together no larger than `most`, if they can be."""
+    """Ranges of neighbours whose total size is at most `most`, or of single items."""
     first, total = 0, 0
     for i, size in enumerate(sizes):
         if i > first and total + size > most:
@@ -159,7 +159,7 @@ def _text(path: Path, how: How, piece_bytes: int) -> Pieces:
     sample, layout = recognised(path, how)
     whole = str(path.absolute())
     dialect, size = sample.dialect, path.stat().st_size
-    # A line may end inside quotes, and bytes of other encodings do not tell where it ends.
+    # Quoted fields may contain line ends, and in other encodings bytes do not show line ends.
     is_plain = dialect.encoding.startswith("utf-8") and not dialect.has_quotes
     if path.suffix.lower() in COMPRESSED or not is_plain:
         return Pieces((TextPiece(whole, 0, -1, sample, layout),), None)
@@ -173,7 +173,7 @@ def _text(path: Path, how: How, piece_bytes: int) -> Pieces:
 
 
 def _line_ends(path: Path, near: range) -> Iterator[int]:
-    """The first places after those given at which a line begins."""
+    """Positions of the first lines that begin after the given positions."""
     with path.open("rb") as file:
         for place in near:
             file.seek(place)

@@ -1,7 +1,7 @@
-"""Ratings from files: which columns are users, items, ratings and times, and these columns.
+"""Ratings from files: finds and reads the columns of users, items, ratings and times.
 
-MovieLens' `u.data`, `ratings.dat` (columns separated by ::) and `ratings.csv`, RecBole's `.inter`,
-and any CSV, TSV, Parquet or Feather file with such columns.
+It reads MovieLens' `u.data`, `ratings.dat` (columns separated by ::) and `ratings.csv`, RecBole's
+`.inter`, and any CSV, TSV, Parquet or Feather file with such columns.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from .text_files import complaint, data_rows, reading_options
 RATINGS_TEXT = (*TEXT, ".dat", ".data", ".inter")
 ARROW = (*PARQUET, *FEATHER)
 ROLES = ("user", "item", "rating")
-# What the one user of a file without a column of users is called.
+# The name of the only user of a file without a column of users.
 ONE = "new"
-# How columns are called, by what their names begin with.
+# Beginnings of column names, by role.
 CALLED = {
     "user": r"user|customer|reviewer|member|viewer|reader|account|visitor|uid|person",
     "item": r"item|movie|film|product|book|song|track|artist|business|anime|game|asin|isbn|iid",
     "rating": r"rating|score|value|star|overall|rate|preference",
     "time": r"time|date|unix|day|when|tstamp",
 }
-# Roles of ids; the others are of numbers.
+# Roles of ids; the other columns hold numbers.
 IDS = ("user", "item")
-# Whole numbers that are written as Python would write them: 007 is another id than 7.
+# Whole numbers in Python's notation: 007 is a different id from 7.
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
 @dataclass(frozen=True, eq=False)
 class RatingColumns:
-    """Columns of a file: ids as whole numbers or strings, and ratings; what they are called there.
+    """Columns of a file: ids as whole numbers or strings, ratings, and the names of these columns.
 
-    `ratings` is None for pairs, `times` where they were not to be read: numbers, or dates where the
-    file has such. Where there is no column of users, all are `ONE`.
+    `ratings` is None for pairs. `times`, numbers or the file's dates, is None if not requested. If
+    there is no column of users, all users are `ONE`.
     """
 
     users: Entries
@@ -57,8 +57,8 @@ class RatingColumns:
 
 @dataclass(frozen=True)
 class RatingsHead:
-    """What the beginning of a file says: names of its columns, and whether ids of users and items
-    are whole numbers there.
+    """From the beginning of a file: names of its columns, and whether the ids of users and items
+    are whole numbers.
     """
 
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class RatingsHead:
 
 
 def read_head(path: Path, how: How, columns: Sequence[str] | None = None) -> RatingsHead:
-    """The beginning of a file of ratings."""
+    """Read the beginning of a file of ratings."""
     ending = ending_of(Path(path), RATINGS_TEXT, ARROW, "ratings")
     if ending in RATINGS_TEXT:
         need("pyarrow", f"reading {path}")
@@ -86,7 +86,7 @@ def read_ratings(
     *,
     times: bool = False,
 ) -> RatingColumns:
-    """Users, items, ratings and perhaps times; `columns` names those that are not recognised."""
+    """Read users, items, ratings and perhaps times; `columns` names them in this order."""
     return _read(Path(path), how or How(), columns, (*ROLES, "time") if times else ROLES)
 
 
@@ -97,12 +97,12 @@ def read_pairs(
     *,
     times: bool = False,
 ) -> RatingColumns:
-    """Users, items and perhaps times; other columns are not read."""
+    """Read users, items and perhaps times; other columns are not read."""
     return _read(Path(path), how or How(), columns, (*IDS, "time") if times else IDS)
 
 
 def read_new_ratings(path: Path, how: How | None = None) -> RatingColumns:
-    """Ratings of people who are new: users, items and ratings, or items and ratings of one."""
+    """Read ratings of new users: users, items and ratings, or items and ratings of one user."""
     try:
         return read_ratings(path, how)
     except ValueError:
@@ -113,7 +113,7 @@ def read_new_ratings(path: Path, how: How | None = None) -> RatingColumns:
 
 
 def _of_one_person(path: Path, how: How | None) -> RatingColumns | None:
-    """Items and ratings, None where the file has other columns than these."""
+    """Items and ratings of one user; None if the file has other columns than these."""
     try:
         found = _read(Path(path), how or How(), None, ROLES[1:])
     except ValueError:
@@ -142,7 +142,7 @@ def _chosen(
     roles: tuple[str, ...],
     path: Path,
 ) -> tuple[int, ...]:
-    """The positions of users, items and ratings."""
+    """Positions of the columns for these roles."""
     if columns is not None:
         known = None if names is None else tuple(names)
         places = tuple(position(known, n_columns, name, str(path)) for name in columns)
@@ -153,7 +153,7 @@ def _chosen(
         found |= {role: left for role in roles if role not in found}
     if len(found) == len(roles):
         return tuple(found[role] for role in roles)
-    # Without names, users, items and ratings come first, and perhaps the time of each.
+    # Without names, the columns are users, items, ratings and perhaps times, in this order.
     is_bare = names is None and len(roles) <= n_columns <= 4
     if is_bare or (n_columns == len(roles) and not found):
         return tuple(range(len(roles)))
@@ -165,9 +165,9 @@ def _chosen(
 
 
 def _recognised(names: Sequence[str], roles: tuple[str, ...]) -> dict[str, int]:
-    """Positions by role: the first name that begins like one, else the first that has it.
+    """Positions by role: the first name that begins like the role, else the first that contains it.
 
-    A user_rating is a rating, and its column no user's.
+    A column user_rating holds ratings, not users.
     """
     found: dict[str, int] = {}
     for role in roles:
@@ -200,7 +200,7 @@ def _read_text(
 
 @dataclass(frozen=True, eq=False)
 class _OpenedText:
-    """The first rows, names and places of the columns, and which ids are whole numbers there."""
+    """The first rows, names and positions of the columns, and which ids are whole numbers."""
 
     sample: TextSample
     called: tuple[str, ...]
@@ -213,7 +213,7 @@ def _opened_text(
 ) -> _OpenedText:
     sample = _sample(path, how)
     step = 2 if _is_double(sample) else 1
-    # Between two colons there is an empty column.
+    # Splitting :: at each colon leaves an empty column in between.
     names = None if sample.names is None else [_bare(name) for name in sample.names[::step]]
     places = _chosen(names, (sample.n_columns + step - 1) // step, columns, roles, path)
     called = tuple(str(j) if names is None else names[j] for j in places)
@@ -224,7 +224,7 @@ def _opened_text(
 
 
 def _sample(path: Path, how: How) -> TextSample:
-    """The first rows; lines that are split at :: are split at each colon."""
+    """The first rows; columns separated by :: are split at each colon."""
     delimiter = how.delimiter
     if delimiter is None and _first_line(path).count("::") >= 1:
         delimiter = ":"
@@ -252,14 +252,14 @@ def _is_double(sample: TextSample) -> bool:
 
 
 def _bare(name: str) -> str:
-    """RecBole writes the type behind a name: user_id:token."""
+    """The name without the type that RecBole appends: user_id:token."""
     return name.partition(":")[0].strip()
 
 
 def _whole_or_text(
     path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
 ) -> Arrow:
-    """The table, with ids as text where one further down is no number as the first ones are."""
+    """The table; ids become text if a later one is not a whole number like the first ones."""
     for may_be in ((True, True), (False, True), (True, False)):
         try:
             whole = [a and b for a, b in zip(is_whole, may_be, strict=False)]
@@ -270,7 +270,7 @@ def _whole_or_text(
 
 
 class _NotWholeError(Exception):
-    """An id is no whole number where the first ones were."""
+    """An id is not a whole number although the first ones are."""
 
 
 def _arrow_table(
@@ -295,7 +295,7 @@ def _arrow_table(
 
 
 def _layout(sample: TextSample, ratings: Sequence[int]) -> Layout:
-    """A table whose only feature is the rating."""
+    """A layout whose features are the ratings, and times if they are read."""
     names = None if sample.names is None else tuple(sample.names)
     aside = dict.fromkeys((j for j in range(sample.n_columns) if j not in ratings), "no rating")
     return Layout(sample.n_columns, names, tuple(ratings), None, aside)
@@ -323,7 +323,7 @@ def _from_arrow(
 
 
 def _first_missing(columns: Sequence[Arrow]) -> tuple[int, int] | None:
-    """The first column that has a row without a value, or with an empty one, and that row."""
+    """The first column with a missing or empty value, and its row; None if there is none."""
     for j, column in enumerate(columns):
         row = _first_empty(column)
         if row >= 0:
@@ -332,7 +332,7 @@ def _first_missing(columns: Sequence[Arrow]) -> tuple[int, int] | None:
 
 
 def _first_empty(column: Arrow) -> int:
-    """The first row without a value, or with an empty one; −1 if there is none."""
+    """The first row with a missing or empty value; −1 if there is none."""
     pc = need("pyarrow.compute", "reading ratings")
     pa = need("pyarrow", "reading ratings")
     missing = column.is_null()
@@ -401,7 +401,7 @@ def _schema(path: Path) -> Arrow:
 
 
 def _decoded(column: Arrow, pa: Arrow) -> Arrow:
-    """Categories as what they stand for."""
+    """A column of categories as the values that they stand for."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 

@@ -1,4 +1,4 @@
-"""What a user says of a file, its columns, and the table that it becomes, whole or in blocks."""
+"""Records of files: options for reading, the layout of columns, and tables, whole or in blocks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Entries = NDArray[Any]
 DType = np.dtype[Any]
-# What comes from pyarrow, which has no types: a table or batch, a column, a schema, a module.
+# Objects of pyarrow, which has no types: a table or batch, a column, a schema, a module.
 Arrow = Any
 
 
 @dataclass(frozen=True)
 class How:
-    """What a user says about a file; None is found out.
+    """Options for reading a file; None is guessed.
 
-    `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
-    layer in an .h5ad file. With `transpose`, rows are features and columns are samples. With
-    `units`, numbers may have thousands separators, and signs of percent and currencies. With
-    `texts`, a table need not have any column of numbers.
+    `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, of a
+    layer in an .h5ad file, or of an Excel sheet. With `transpose`, rows are features and columns
+    are samples. With `units`, numbers may have thousands separators, and percent and currency
+    signs. With `texts`, a table needs no column of numbers.
     """
 
     delimiter: str | None = None
@@ -42,10 +42,10 @@ class How:
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns by position: features, ids, and those that are set aside, each with the reason.
+    """Columns by position: features, ids, and columns set aside, each with the reason.
 
-    `names` is None where the file has none; `described` makes up for that. `notes` are sentences
-    about what was guessed and may be wrong.
+    `names` is None if the file has none; `described` then uses positions. `notes` are sentences
+    about guesses that may be wrong.
     """
 
     n_columns: int
@@ -57,11 +57,11 @@ class Layout:
     notes: tuple[str, ...] = ()
 
     def described(self, j: int) -> str:
-        """The name of a column for people."""
+        """The name of a column for messages."""
         return repr(self.names[j]) if self.names is not None else str(j)
 
     def name(self, j: int) -> str:
-        """The name of a column for a table that is written."""
+        """The name of a column for output tables."""
         return self.names[j] if self.names is not None else f"column {j}"
 
     @property
@@ -69,7 +69,7 @@ class Layout:
         return None if self.names is None else [self.names[j] for j in self.features]
 
     def without(self, empty: Sequence[int]) -> Layout:
-        """The layout with features set aside that turned out to hold no value at all."""
+        """The layout with empty features set aside."""
         return replace(
             self,
             features=tuple(j for j in self.features if j not in set(empty)),
@@ -80,7 +80,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table: numbers, and what stands beside them.
+    """A table: numbers, their names, and the columns that are not numbers.
 
     Attributes
     ----------
@@ -89,24 +89,24 @@ class Table:
     names
         Names of the p columns, or None.
     ids
-        Names of the n rows, or None; `id_name` is what their column is called.
+        Names of the n rows, or None; `id_name` is the name of their column.
     others
-        Columns that were set aside, as they are, by name.
+        Columns that were set aside, unchanged, by name.
     aside
-        Why each of them was set aside, by name.
+        The reason why each of them was set aside, by name.
     order
         All column names in the order of the file, for tables that are written back.
     kept
-        Columns that were set aside, and features without holes that are not floats, as the file
-        has them, for the same.
+        Arrow columns to write back unchanged: those set aside, and features without holes that are
+        not floats.
     types
-        Arrow's types of the columns, by name; numbers of a text file are floats.
+        Arrow types of the columns, by name; numbers of a text file are floats.
     levels
-        Levels of columns of categories that have an order, in this order.
+        Levels of the ordered categorical columns, in order.
     no_value
         Texts that stand for no value in columns of text, in lower case.
     upright
-        The table as the file has it, where this one is transposed.
+        The table as it is in the file, if this one is transposed; else None.
     """
 
     values: Any
@@ -129,7 +129,7 @@ class Table:
 
     @property
     def features(self) -> list[str]:
-        """Names of the p columns; by their places in the file where it has none."""
+        """Names of the p columns; if the file has none, by their positions."""
         if self.names is not None:
             return self.names
         beside = {*self.others, *([self.id_name] if self.ids is not None else [])}
@@ -138,18 +138,18 @@ class Table:
 
     @property
     def is_of_text(self) -> bool:
-        """Whether it was read from text, which has no types."""
+        """Whether the table comes from a text file, which has no types."""
         return bool(self.no_value)
 
     @property
     def n_holes(self) -> int:
-        """How many cells have no value."""
+        """Number of cells without a value."""
         if not isinstance(self.values, np.ndarray):
             return 0
         return int(np.isnan(self.values).sum())
 
     def with_values(self, values: Floats) -> Table:
-        """The table with other numbers, as the file has it."""
+        """The table with other numbers, in the orientation of the file."""
         if self.upright is not None:
             return self.upright.with_values(values.T)
         return replace(self, values=values, kept={})
@@ -157,7 +157,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """A block of rows with the ids that go with them."""
+    """A block of rows with their ids."""
 
     values: Floats
     ids: list[str] | None = None
@@ -170,13 +170,13 @@ class File:
     Attributes
     ----------
     n_samples
-        Number of rows where it is known before reading, else None.
+        Number of rows if it is known before reading, else None.
     memory
-        About how many bytes the table will take in memory.
+        Approximate size of the table in memory, in bytes.
     read
-        `read()` is the whole table.
+        `read()` returns the whole table.
     blocks
-        `blocks(block_bytes)` yields `RowBlock`, one block at a time; None where the format cannot.
+        `blocks(block_bytes)` yields a `RowBlock` at a time; None if the format cannot.
     """
 
     path: Path
@@ -193,7 +193,7 @@ def rows_per_block(n_features: int, dtype: DType, block_bytes: int) -> int:
 
 
 def float_type(dtype: DType) -> DType:
-    """float32 stays what it is, shorter floats become it, and all else becomes float64."""
+    """The type for computations: float32 for float32 and shorter floats, else float64."""
     is_short = dtype.kind == "f" and dtype.itemsize <= 4
     return np.dtype(np.float32 if is_short else np.float64)
 

@@ -1,4 +1,4 @@
-"""Tables are written in the format that the ending of the file names."""
+"""Writing of tables, in the format that the ending of the file names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Parts = Iterator[Table]
 
 
 def write_table(path: str | os.PathLike[str], parts: Table | Iterable[Table]) -> None:
-    """Write a table, or parts of one that lie below each other, whole or not at all.
+    """Write a table, or parts of one in row order, whole or not at all.
 
-    An .npy file holds the numbers alone; the others hold ids and columns that were set aside, too.
+    An .npy or .mtx file holds only the numbers; others also hold ids and columns set aside.
     """
     path = Path(path)
     write = WRITERS[writable_ending(path)]
@@ -33,7 +33,7 @@ def write_table(path: str | os.PathLike[str], parts: Table | Iterable[Table]) ->
 
 
 def writable_ending(path: Path) -> str:
-    """The ending, if it names a format that can be written."""
+    """The ending of a path; an error unless its format can be written."""
     plain = path.with_suffix("") if path.suffix.lower() in (".gz", ".bz2", ".zst") else path
     ending = plain.suffix.lower()
     if ending not in WRITERS or (plain != path and WRITERS[ending] is not _write_text):
@@ -58,7 +58,7 @@ def is_tabbed(path: Path) -> bool:
 
 
 def _arrow(table: Table, pa: Arrow) -> Arrow:
-    """All columns in the order of the file that they came from; ids first where there was none."""
+    """All columns in the order of the source file, or with ids first if there was none."""
     columns: dict[str, Arrow] = {}
     if table.ids is not None:
         columns[table.id_name] = pa.array(table.ids, pa.string())
@@ -111,7 +111,7 @@ def _write_arrow(parts: Parts, pa: Arrow, open_writer: Callable[[Arrow, ExitStac
 
 
 def _write_excel(path: Path, parts: Parts) -> None:
-    """One sheet with a row of names."""
+    """Write one sheet with a row of names."""
     pa = need("pyarrow", f"writing {path}")
     write_sheet(path, (_arrow(part, pa) for part in parts))
 
@@ -120,7 +120,7 @@ def _write_excel(path: Path, parts: Parts) -> None:
 
 
 def _write_npy(path: Path, parts: Parts) -> None:
-    """The header is written again at the end, when the number of rows is known."""
+    """Write an .npy file; the header is rewritten at the end, when the number of rows is known."""
     first = next(parts)
     n, p, dtype = 0, first.shape[1], first.values.dtype
     with path.open("wb") as file:
@@ -133,7 +133,7 @@ def _write_npy(path: Path, parts: Parts) -> None:
 
 
 def _npy_header(file: BinaryIO, shape: tuple[int, int], dtype: DType) -> None:
-    # NumPy leaves room for the first dimension to grow.
+    # NumPy pads the header so that the first dimension can grow.
     description = npy_format.dtype_to_descr(dtype)
     header = {"descr": description, "fortran_order": False, "shape": shape}
     npy_format.write_array_header_1_0(file, header)
@@ -153,14 +153,14 @@ def _write_npz(path: Path, parts: Parts) -> None:
 
 
 def _plain(column: np.ndarray) -> np.ndarray:
-    """A column of objects as one of numbers or strings, which an .npz file holds without pickle."""
+    """A column of objects as strings, which an .npz file holds without pickle."""
     if column.dtype != object:
         return column
     return np.array(["" if item is None else str(item) for item in column.tolist()])
 
 
 def _write_matrix_market(path: Path, parts: Parts) -> None:
-    """Column by column, as the format has it; SciPy does not notice that a disk is full."""
+    """Write columns one after the other, without SciPy, which does not notice a full disk."""
     values = np.concatenate([_dense(table) for table in parts])
     with path.open("w", encoding="ascii") as file:
         file.write(f"%%MatrixMarket matrix array real general\n{len(values)} {values.shape[1]}\n")

@@ -21,7 +21,7 @@ def is_tensor_file(path: Path, how: How) -> bool:
 
 
 def read_tensor(path: Path, how: How) -> Floats:
-    """An array of numbers with any number of axes; NaN are holes."""
+    """Read an array of numbers with any number of axes; NaN are holes."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     if how != How(array=how.array):
@@ -42,7 +42,7 @@ def _read_npy(path: Path) -> Floats:
 
 
 def check_tensor_ending(path: Path) -> None:
-    """Raise where a tensor cannot be written to a file of this name."""
+    """Raise if a tensor cannot be written to a file of this name."""
     if path.suffix.lower() != ".npy":
         raise ValueError(f"{path} would hold a tensor, which has a place in .npy files only.")
 

@@ -1,4 +1,4 @@
-"""CSV, TSV and their relatives, read by pyarrow once the dialect and the layout are known."""
+"""CSV, TSV and similar files, read by pyarrow once the dialect and the layout are known."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .dialect import Dialect, TextSample, open_text, recognise
 from .packages import need
 from .records import Arrow, File, How, Layout, RowBlock, Table, first_line
 
-# How many rows are looked through for the place of a mistake.
+# Number of rows to search for the place of a mistake.
 SEARCHED_ROWS = 3_000_000
 # Largest block of a file that is read in blocks.
 READ_AHEAD = 4 * 2**20
-# Columns from which on only those texts for missing values are looked for that occur in the file.
+# With more columns, pyarrow gets only those texts for missing values that occur in the file.
 WIDE = 2000
 
 
 def open_text_file(path: Path, how: How) -> File:
-    """Find out how a text table is written, and what its columns are."""
+    """Open a text table: guess its dialect and layout from its first rows."""
     sample, layout = recognised(path, how)
 
     def read() -> Table:
@@ -39,7 +39,7 @@ def open_text_file(path: Path, how: How) -> File:
 
 
 def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
-    """The first rows of a text table, and what its columns are."""
+    """The first rows of a text table with its dialect, and its layout."""
     need("pyarrow", f"reading {path}")
     sample = recognise(
         path,
@@ -57,9 +57,9 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
 
 
 def _with_what_occurs(path: Path, dialect: Dialect) -> Dialect:
-    """A dialect without the texts for missing values that the file does not contain.
+    """The dialect without those texts for missing values that the file does not contain.
 
-    pyarrow keeps 50 kB of tables of the usual ones for each column.
+    For each column, pyarrow would keep 50 kB of tables for the usual ones.
     """
     absent = {text for text in dialect.missing if text.strip()}
     with open_text(path, dialect.encoding) as text:
@@ -110,9 +110,9 @@ def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) ->
 
 
 def block_size_of(sample: TextSample, size: int) -> int:
-    """Bytes of a block of about this size, into which a line must fit.
+    """Size of a block in bytes: `size`, or more if lines are long, because a line must fit.
 
-    pyarrow reads dozens of blocks ahead, whatever their size.
+    pyarrow reads dozens of blocks ahead, regardless of their size.
     """
     rows = [*sample.rows, sample.names or []]
     longest = max(sum(4 * len(field) + 3 for field in row) for row in rows)
@@ -130,7 +130,7 @@ def reading_options(
 ) -> dict[str, Any]:
     """Options for pyarrow: features are numbers, other columns text, named by position."""
     dialect = sample.dialect
-    # Our own names for pyarrow: a file need not have any.
+    # Columns are named by position, because a file need not have names.
     keys = [str(j) for j in range(layout.n_columns)]
     number = pa.string() if dialect.units else pa.float64()
     types = {str(j): pa.bool_() if j in layout.booleans else number for j in layout.features}
@@ -157,7 +157,7 @@ def reading_options(
 
 
 def with_numbers(table: Arrow, path: Path, sample: TextSample, layout: Layout) -> Arrow:
-    """A table or batch with numbers in the place of texts like $3.20, where these are read."""
+    """A table or batch in which numbers replace texts like $3.20, if the dialect has units."""
     if not sample.dialect.units:
         return table
     pa = need("pyarrow", f"reading {path}")
@@ -177,10 +177,10 @@ def with_numbers(table: Arrow, path: Path, sample: TextSample, layout: Layout) -
 
 
 def complaint(error: BaseException, path: Path, sample: TextSample, layout: Layout) -> str:
-    """A sentence for people, with the line and the column, from what pyarrow says."""
+    """A readable sentence with line and column, from an error of pyarrow."""
     text = first_line(error)
     column = re.search(r"column #(\d+)", text)
-    # pyarrow counts only the columns that it reads.
+    # The number of the column is of no use: pyarrow counts only the columns that it reads.
     value = re.search(r"invalid value '(.*)'", text, flags=re.DOTALL)
     if column and value:
         return _wrong_value(path, sample, layout, value[1])
@@ -190,7 +190,7 @@ def complaint(error: BaseException, path: Path, sample: TextSample, layout: Layo
 
 
 def _wrong_value(path: Path, sample: TextSample, layout: Layout, value: str) -> str:
-    """Where the first feature stands that is not a number."""
+    """Message with the place of the first feature that is not a number."""
     dialect = sample.dialect
     for line, fields in data_rows(path, dialect):
         for j in layout.features:
@@ -211,7 +211,7 @@ def _is_fine(field: str, dialect: Dialect, is_boolean: bool) -> bool:
 
 
 def _ragged(path: Path, sample: TextSample, layout: Layout) -> str | None:
-    """The first line with more or fewer fields than the first one."""
+    """Message about the first line with too many or too few fields; None if there is none."""
     for line, fields in data_rows(path, sample.dialect):
         if len(fields) != layout.n_columns:
             said = "its header names" if sample.names is not None else "its first line has"
@@ -226,7 +226,7 @@ def _ragged(path: Path, sample: TextSample, layout: Layout) -> str | None:
 def data_rows(
     path: Path, dialect: Dialect, *, most: int | None = SEARCHED_ROWS
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of each row below the header, of as many as are searched."""
+    """Line number and fields of the rows below the header, as far as `most` of them."""
     with open_text(path, dialect.encoding) as text:
         rows = dialect.rows(text)
         if dialect.has_header:

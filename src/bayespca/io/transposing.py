@@ -1,4 +1,4 @@
-"""Files whose rows are features and whose columns are samples, as genes × samples are written."""
+"""Files whose rows are features and whose columns are samples, such as genes × samples."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from .records import File, Layout, Table
 
 
 def transposed(file: File) -> File:
-    """A file the other way round: names of its rows are those of features, and it is read at once,
-    as all of its rows have to be known.
-    """
+    """The file with rows as features and columns as samples; all rows are read immediately."""
     upright = file.read()
     values: Any = upright.values.T
     names = None if upright.ids is None else _different(upright.ids, file.path)
@@ -31,7 +29,7 @@ def transposed(file: File) -> File:
 
 
 def _different(names: Sequence[str], path: Path) -> list[str]:
-    """Names of rows that are all different, as names of features have to be."""
+    """Names of rows; an error unless they are distinct, as names of features must be."""
     seen: dict[str, int] = {}
     for i, name in enumerate(names):
         if name in seen:

@@ -1,7 +1,7 @@
-"""Values as a tree of JSON with references to arrays, and back; docs/model-file.md lists the tags.
+"""Values as a JSON tree with references to arrays, and back; docs/model-file.md lists the tags.
 
-What JSON has no word for is an object with one key that begins with "$". Only the values below are
-known, in both directions: there is nothing in a tree that names code to run.
+A value that JSON cannot express is an object with one key that begins with "$". Both directions
+know only the values below: nothing in a tree names code to run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import DType
 Json = Any
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-# Levels that the tags and the tree around a value may take in a file of limited depth.
+# Deepest nesting of a value: tags and the tree around it take further levels in the file.
 DEEPEST_VALUE = DEEPEST_JSON // 4
 MOST_DIGITS = 1000
 
@@ -44,7 +44,7 @@ BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value may be: words for a sentence, and a test."""
+    """A kind of values: words for a sentence, and a test."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -52,9 +52,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Record:
-    """A frozen dataclass that may be in a tree: what its fields are, and how they agree.
+    """A frozen dataclass that a tree may contain: the kinds of its fields, and a check.
 
-    `agree` gets a record whose fields are of the right kind, and raises `FlawError` or ValueError.
+    `agree` gets a record whose fields are of the right kinds, and raises `FlawError` or ValueError
+    if they contradict each other.
     """
 
     cls: type
@@ -73,7 +74,7 @@ def check_kinds(owner: str, values: Mapping[str, Any], kinds: Mapping[str, Kind]
 
 
 class Encoder:
-    """Turns values into trees, and collects their arrays, in NumPy by `to_numpy`."""
+    """Turns values into trees, and collects their arrays, converted by `to_numpy`."""
 
     def __init__(
         self, records: Mapping[str, Record], to_numpy: Callable[[Any], Any] = np.asarray
@@ -82,11 +83,11 @@ class Encoder:
         self.arrays: dict[str, np.ndarray] = {}
         self.records = records
         self._records = {record.cls: name for name, record in records.items()}
-        # The array is kept with its name, so that no other can come to have its id.
+        # The reference keeps each array alive, so that its id is not reused.
         self._names: dict[int, tuple[Any, str]] = {}
 
     def encode(self, value: Any, where: str, depth: int = 0) -> Json:
-        """The tree of a value; `where` is its place, for names and messages."""
+        """The tree of a value; `where` is its path, for names and messages."""
         if depth > DEEPEST_VALUE:
             raise TypeError(f"cannot save {where}: it is nested more than {DEEPEST_VALUE} deep.")
         if value is None or type(value) in (bool, str):
@@ -126,7 +127,7 @@ class Encoder:
         return {"$record": {"class": self._records[type(value)], "fields": found}}
 
     def _generator(self, value: Any, where: str, depth: int) -> Json:
-        """State and, for children that will be spawned, the seed."""
+        """The tree of a random generator: its state, and its seed for spawning children."""
         if isinstance(value, np.random.RandomState):
             state = value.get_state(legacy=False)
             return {"$random_state": self.encode(state, f"{where}.state", depth + 1)}
@@ -164,14 +165,14 @@ class Encoder:
     def _store(self, array: np.ndarray, where: str) -> str:
         name = where if NAME.fullmatch(where) and where not in self.arrays else ""
         name = name or f"array.{len(self.arrays)}"
-        # The order of the axes in memory decides in which order products are summed.
+        # The memory layout decides the order in which products are summed, so it is kept.
         contiguous = array.flags.c_contiguous or array.flags.f_contiguous
         self.arrays[name] = array if contiguous else array.copy(order="K")
         return name
 
 
 def _is_numeric(dtype: DType) -> bool:
-    """Whether every machine has such a type."""
+    """Whether the type is numeric and exists on every machine."""
     return dtype.kind in KINDS and dtype.itemsize <= 8
 
 
@@ -208,7 +209,7 @@ def _no_place(value: Any, where: str) -> TypeError:
 
 
 class Decoder:
-    """Turns trees back into values. Whatever does not fit raises `FlawError`."""
+    """Turns trees back into values; raises `FlawError` for anything that does not fit."""
 
     def __init__(self, records: Mapping[str, Record], arrays: Mapping[str, np.ndarray]) -> None:
         self.used: set[str] = set()
@@ -320,7 +321,7 @@ class Decoder:
 
 
 def members(payload: Json, *names: str) -> list[Json]:
-    """The members of an object that has exactly these."""
+    """The members of an object, which must have exactly these names."""
     if not isinstance(payload, dict) or payload.keys() != set(names):
         raise FlawError(f"it lacks an object with the members {', '.join(names)}")
     return [payload[name] for name in names]
@@ -359,7 +360,7 @@ def _strings(payload: Json) -> np.ndarray:
 
 
 def _bit_generator(state: Any) -> Any:
-    """The class of the generator that a state is of."""
+    """The class of the bit generator that a state belongs to."""
     name = state.get("bit_generator") if isinstance(state, dict) else None
     if not isinstance(name, str) or name not in BIT_GENERATORS:
         raise FlawError(f"it holds a random generator of the unknown kind {str(name)[:20]!r}")
@@ -375,7 +376,7 @@ def _seed_sequence(seed: Any) -> np.random.SeedSequence:
 
 
 def _check_state(state: dict[str, Any], like: Mapping[str, Any]) -> None:
-    """Raise where NumPy would believe a state that sends it out of its memory or into a circle."""
+    """Raise for states that NumPy accepts but that make it read out of bounds or repeat itself."""
     _check_structure(state, like)
     inner = state["state"]
     most = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1, "uinteger": 2**32 - 1}
@@ -391,7 +392,7 @@ def _whole_numbers(state: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_structure(value: Any, like: Any) -> None:
-    """Raise unless a state is made of the same things as another one."""
+    """Raise unless a state has the same keys, types and shapes as another one."""
     if isinstance(like, dict):
         if not isinstance(value, dict) or value.keys() != like.keys():
             raise FlawError("it holds a random generator without its state")

@@ -1,8 +1,8 @@
-"""Writing a file whole or not at all: whatever happens, what was there before is never half gone.
+"""Atomic writing of files: a file is written whole or not at all.
 
-The new contents go to a temporary file in the same folder, which takes the place of the old one in
-a single step of the file system once everything is on the disk. Its name tells the process that
-writes it, so that whoever writes to the folder next can remove what a killed one has left there.
+The new contents go to a temporary file in the same folder, which replaces the old file in a single
+step of the file system once everything is on the disk. Its name identifies the process that writes
+it, so that the next process to write to the folder can remove what a killed one has left there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
-# Errors that can only come from writing; others in the body of a `with` may be about other files.
+# Errors that only writing causes; others in the body of a `with` may concern other files.
 FULL = {errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])}
-# Longer endings than this are no endings, and the temporary name must not become too long.
+# Longer suffixes are not endings, and would make the temporary name too long.
 LONGEST_ENDING = 32
-# A temporary file: the machine and the process that write it, and a random part.
+# Name of a temporary file: the machine and the process that write it, and a random part.
 TEMPORARY = re.compile(r"\.bayespca-([0-9a-f]{12})-([0-9]+)-[0-9a-f]{16}(\..*)?")
 
 
@@ -32,9 +32,9 @@ TEMPORARY = re.compile(r"\.bayespca-([0-9a-f]{12})-([0-9]+)-[0-9a-f]{16}(\..*)?"
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that becomes `path` if the body of the `with` ends well.
 
-    Otherwise `path` stays as it was, and nothing else is left behind. A symbolic link stays, and
-    the file it leads to is replaced. Permissions are those of the file that was there, or those
-    that `open` would give. An OSError says in a sentence what is wrong with `path`.
+    Otherwise `path` stays as it was, and no other file is left behind. A symbolic link stays, and
+    its target is replaced. Permissions are those of the old file, or those that `open` would give.
+    The message of an OSError is a sentence about `path`.
     """
     with replacing_path(path) as temporary:
         file = open(temporary, "r+b")  # noqa: SIM115 (errors of closing differ)
@@ -50,7 +50,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `replacing`, for writers that want a path: a temporary one, with the ending of `path`."""
+    """Like `replacing`, for writers that need a path: a temporary one with the ending of `path`."""
     path = Path(path)
     with _about(path, every=True):
         target = Path(os.path.realpath(path))
@@ -75,7 +75,7 @@ def _temporary_name(path: Path) -> str:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files of processes of this machine that are no more."""
+    """Remove temporary files of processes that no longer run on this machine."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = TEMPORARY.fullmatch(entry.name)
@@ -86,24 +86,26 @@ def _remove_abandoned(folder: Path) -> None:
 
 @cache
 def _machine() -> str:
-    """Twelve digits that tell machines apart that share a folder, and containers on one machine."""
+    """Twelve hex digits that identify the host, to tell apart machines or containers that share a
+    folder.
+    """
     return blake2b(platform.node().encode(), digest_size=6).hexdigest()
 
 
 def _is_running(process: int) -> bool:
-    if os.name != "posix":  # elsewhere asking would end it
+    if os.name != "posix":  # elsewhere os.kill would end the process
         return True
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # it belongs to another user
         return True
     return True
 
 
 def _checked_mode(target: Path) -> int | None:
-    """The permissions of the file that will be replaced, if there is one and it may be."""
+    """Permissions of the file to replace, None if there is none; an error if it is protected."""
     try:
         found = target.stat().st_mode
     except FileNotFoundError:
@@ -118,13 +120,13 @@ def _checked_mode(target: Path) -> int | None:
 
 
 def _ending(path: Path) -> str:
-    """`.csv`, `.csv.gz`: what writers choose a format and a compression by."""
+    """The ending by which writers choose format and compression: `.csv`, `.csv.gz`."""
     ending = "".join(path.suffixes[-2:])
     return ending if len(ending) <= LONGEST_ENDING else ""
 
 
 def _settle(temporary: Path, mode: int | None) -> None:
-    """Wait until the contents are on the disk, and give the file its permissions."""
+    """Wait until the contents are on the disk, and set the permissions of the file."""
     with open(temporary, "r+b") as file:
         os.fsync(file.fileno())
     if mode is not None:
@@ -133,14 +135,14 @@ def _settle(temporary: Path, mode: int | None) -> None:
 
 @contextmanager
 def _about(path: str | os.PathLike[str], *, every: bool) -> Iterator[None]:
-    """Turn errors of the operating system, all or those of full disks, into sentences.
+    """Turn errors of the operating system, all or only those of full disks, into sentences.
 
-    The type and `errno` stay.
+    The type and `errno` stay the same.
     """
     try:
         yield
     except OSError as error:
-        # Without `strerror` it did not come from the operating system, or is a sentence already.
+        # Without `strerror` it is not from the operating system, or already is a sentence.
         if error.strerror is None or not (every or error.errno in FULL):
             raise
         clearer = type(OSError(error.errno, ""))(_sentence(Path(path), error))

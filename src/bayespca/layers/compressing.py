@@ -1,4 +1,4 @@
-"""`compress`: a copy of a network with factors in place of layers."""
+"""`compress`: a copy of a network in which low-rank factors replace layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayespca.io.packages import need
 from .ranking import TUCKER, LayerRanks, Rank, check_convolutions, given_ranks, ranks, unfolded
 from .weights import Layer, layers_of
 
-# New layers get their weights from factors: without a place they draw no random ones first.
+# Factors become the weights of new layers, which therefore need no random initial values.
 NOWHERE = "meta"
 
 
@@ -37,7 +37,7 @@ def compress(
     least-squares approximation of that rank, for Tucker the truncated higher-order SVD. Types,
     devices, biases, `requires_grad` and the training mode are kept.
 
-    Layers whose ranks are rough ones, by the notes of `ranks`, are named in a warning.
+    A warning names the layers whose ranks are rough according to the notes of `ranks`.
 
     All other layers stay: those with nothing above the noise (rank 0, with a warning), with
     groups, with hooks, with shared weights, of a subclass of torch's layers, or inside
@@ -56,19 +56,20 @@ def compress(
     Parameters
     ----------
     model
-        A ``torch.nn.Module``; it stays as it is.
+        A ``torch.nn.Module``; it is not changed.
     given
-        What `ranks` has found, or ranks by name of layer: a number, or for convolutions a pair
-        (outputs, inputs); layers that are not named stay. None to find them.
+        The result of `ranks`, or a mapping from layer names to ranks: a number, or for convolutions
+        a pair (outputs, inputs). Layers that are not named stay. None computes the ranks.
     noise, convolutions
-        As in `ranks`, where they are to be found.
+        As in `ranks`; used only if the ranks are computed.
     skip
         Names of layers that stay, such as the last layer of a classifier.
 
     Returns
     -------
     torch.nn.Module
-        `ranks` says what it saves. Factors have the names of Sequential: ``"fc.0"``, ``"fc.1"``.
+        The copy; `ranks` lists the savings. Factors are named as in Sequential: ``"fc.0"``,
+        ``"fc.1"``.
     """
     check_convolutions(convolutions)
     if given is None:
@@ -106,7 +107,7 @@ def _warn_of_notes(table: LayerRanks) -> None:
 
 
 def _with(model: Any, layer: Layer, replacement: Any) -> Any:
-    """The model with a layer replaced under all of its names."""
+    """The model with a layer replaced under each of its names."""
     for name in layer.names:
         if not name:
             return replacement
@@ -127,7 +128,7 @@ def _replacement(layer: Layer, rank: Rank) -> Any:
 
 
 def factors(W: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
-    """B (rank × inputs) and A (outputs × rank) of equal norms, AB being the closest to W."""
+    """B (rank × inputs) and A (outputs × rank) of equal norms whose product AB is closest to W."""
     U, singular, Vt = np.linalg.svd(W, full_matrices=False)
     root = np.sqrt(singular[:rank])
     return root[:, None] * Vt[:rank], U[:, :rank] * root
@@ -136,7 +137,7 @@ def factors(W: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
 def tucker_factors(
     W: FloatArray, rank: tuple[int, int]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Inputs × r_in, the core r_out × r_in × places, and outputs × r_out (truncated HOSVD)."""
+    """Truncated HOSVD: inputs × r_in, the core r_out × r_in × places, and outputs × r_out."""
     outputs, inputs = (
         np.linalg.svd(unfolded(W, mode), full_matrices=False)[0][:, :size]
         for mode, size in enumerate(rank)
@@ -153,7 +154,7 @@ def _pair(old: Any, first: FloatArray, last: FloatArray) -> list[Any]:
 
 
 def _tucker(old: Any, parts: tuple[FloatArray, FloatArray, FloatArray]) -> list[Any]:
-    """Bases that are whole are taken into the core, where they cost nothing."""
+    """Layers of a Tucker-2 convolution; square bases are merged into the core at no cost."""
     inputs, core, outputs = parts
     whole_in, whole_out = (U.shape[0] == U.shape[1] for U in (inputs, outputs))
     if whole_in:
@@ -177,7 +178,7 @@ def _pointwise(old: Any, values: FloatArray, bias: Any = None) -> Any:
 
 
 def _same_convolution(old: Any, values: FloatArray, bias: Any = None) -> Any:
-    """A convolution between fewer channels that moves and pads as the old one does."""
+    """A convolution between fewer channels with the stride, padding and dilation of the old one."""
     made = type(old)(
         *(values.shape[1], values.shape[0], old.kernel_size),
         stride=old.stride,
@@ -194,6 +195,6 @@ def _filled(old: Any, made: Any, values: FloatArray, bias: Any) -> Any:
     torch = need("torch", "bayespca.layers")
     weight = torch.tensor(values, device=old.weight.device, dtype=old.weight.dtype)
     made.weight = torch.nn.Parameter(weight, requires_grad=old.weight.requires_grad)
-    # The same parameter, which others may share.
+    # Not copied: other modules may share this parameter.
     made.bias = bias
     return made

@@ -1,4 +1,4 @@
-"""`ranks`: the rank of each layer's weights, and the parameters that factors of it need."""
+"""`ranks`: the rank of each layer's weights, and the number of parameters of its factors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bayespca.estimators.pca import WARNED, BayesianPCA, Noise, RankWarning
 
 from .weights import Layer, layers_of
 
-# One number for a matrix; for a convolution that of its outputs and that of its inputs.
+# One number for a matrix; (outputs, inputs) for a convolution.
 Rank = int | tuple[int, int]
 TUCKER, MATRIX = "tucker", "matrix"
-# What fits warn of, in words that are about weights.
+# Warnings of fits, reworded for weights.
 NOTES = {
     "near-rank-bound": "the rank is nearly the largest that stands out from noise in weights of "
     "this size, and a rough one: little is left to measure the noise by.",
@@ -34,8 +34,8 @@ class LayerRank:
     """The rank of a layer, with its parameters (bias included) before and after compression.
 
     `rank` is None if the layer was not examined. `why_left` says why the layer stays as it is; it
-    is empty if factors replace the layer. `notes` are what fits warned of: that a rank is near
-    the largest possible one, say, or that an iteration ended early.
+    is empty if factors replace the layer. `notes` are warnings from the fits, such as a rank near
+    the largest possible one, or an iteration that ended early.
 
     >>> from bayespca.layers import LayerRank
     >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
@@ -55,7 +55,7 @@ class LayerRank:
 
 @dataclass(frozen=True)
 class LayerRanks:
-    """The layers of a network in its order; prints as a table, with notes below it.
+    """The layers of a network in network order; prints as a table, with notes below it.
 
     >>> from bayespca.layers import LayerRank, LayerRanks
     >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
@@ -80,12 +80,12 @@ class LayerRanks:
 
     @property
     def before(self) -> int:
-        """Parameters of these layers."""
+        """Number of parameters of these layers."""
         return sum(layer.before for layer in self.layers)
 
     @property
     def after(self) -> int:
-        """Number of parameters once factors replace them."""
+        """Number of parameters after factors replace layers."""
         return sum(layer.after for layer in self.layers)
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ def ranks(
     """The rank of each linear layer and convolution of a torch network.
 
     The weights W (outputs × inputs) are modelled as a low-rank matrix plus noise. The rank is that
-    of `BayesianPCA` without centring; without noise models, that of `evbmf`.
+    of `BayesianPCA` without centring; with isotropic noise, that of `evbmf`.
 
     >>> import torch
     >>> from bayespca import layers
@@ -141,23 +141,23 @@ def ranks(
     Parameters
     ----------
     model
-        A ``torch.nn.Module``; it stays as it is.
+        A ``torch.nn.Module``; it is not changed.
     noise
         As in `BayesianPCA`, where rows are outputs and columns inputs. ``"isotropic"`` is plain
-        EVBMF: with it, those of convolutions are the first two of `tensor_ranks`.
+        EVBMF: the ranks of convolutions are then the first two of `tensor_ranks`.
     convolutions
         ``"tucker"``: one rank for outputs and one for inputs, each from its own unfolding of the
-        kernel (Nakajima and Sugiyama 2014, Section 5). ``"matrix"``: one rank, that of
+        kernel (Nakajima and Sugiyama 2014, Proposition 1). ``"matrix"``: one rank, that of
         outputs × (inputs · places of the kernel). Kernels with one place are matrices.
     skip
-        Names of layers that stay. The last layer of a classifier is one to skip: its few outputs
-        are all needed, and weak ones look like noise (docs/layers.md).
+        Names of layers that stay. Skip the last layer of a classifier: all of its few outputs are
+        needed, and weak ones look like noise (docs/layers.md).
 
     Returns
     -------
     LayerRanks
-        A `LayerRank` for each layer; prints as a table, with what fits warned of below it.
-        `noise_variance` is the mean over all weights, and for two unfoldings their mean.
+        A `LayerRank` for each layer; prints as a table, with warnings of the fits below it.
+        `noise_variance` is the mean over all weights, averaged over both unfoldings for Tucker.
     """
     check_convolutions(convolutions)
     return LayerRanks(tuple(_found(layer, noise, convolutions) for layer in layers_of(model, skip)))
@@ -169,7 +169,7 @@ def check_convolutions(convolutions: str) -> None:
 
 
 def given_ranks(layers: list[Layer], given: Mapping[str, Rank] | LayerRanks) -> LayerRanks:
-    """The table for ranks that the caller has; layers that are not named are left."""
+    """The table for ranks that the caller gives; layers that are not named stay."""
     if isinstance(given, LayerRanks):
         given = {layer.name: layer.rank for layer in given if layer.rank is not None}
     names = {name for layer in layers for name in layer.names}
@@ -213,14 +213,14 @@ def _found(layer: Layer, noise: Noise, convolutions: str) -> LayerRank:
 
 
 def unfolded(W: FloatArray, mode: int) -> FloatArray:
-    """The matrix whose rows are the slices of a tensor along a mode."""
+    """The unfolding along a mode: a matrix whose rows are the slices of the tensor."""
     return np.moveaxis(W, mode, 0).reshape(W.shape[mode], -1)
 
 
 def _fitted(W: FloatArray, noise: Noise) -> tuple[BayesianPCA, tuple[str, ...]]:
-    """A fit, and what it warns of."""
+    """A fit and its warnings as notes."""
     with warnings.catch_warnings():
-        # They are notes here, in words that are about weights.
+        # The notes repeat these warnings in terms of weights.
         warnings.simplefilter("ignore", RankWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = BayesianPCA(noise=noise, center=False).fit(W)
@@ -246,9 +246,9 @@ def _counted(
 
 
 def factor_shapes(shape: tuple[int, ...], rank: Rank) -> list[tuple[int, ...]]:
-    """Shapes of the weights of the layers in the place of one, in the order of the network.
+    """Shapes of the weights of the layers that replace one, in network order.
 
-    Factors whose rank is the largest would be a change of basis, and are not there.
+    A Tucker factor of full rank would only change the basis and is left out.
     """
     L, M, *kernel = shape
     if not isinstance(rank, tuple):

@@ -1,4 +1,4 @@
-"""The layers of a network that factors can stand in for, and their weights as arrays."""
+"""The layers of a network that factors can replace, and their weights as arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayespca.io.packages import need
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer under each of its names. `why_left` is empty where factors can stand in for it."""
+    """A layer with all of its names. `why_left` is empty if factors can replace it."""
 
     names: tuple[str, ...]
     module: Any
@@ -38,7 +38,7 @@ class Layer:
         return len(self.shape) > 2
 
     def weight(self) -> FloatArray:
-        """In double precision: outputs × inputs × places of the kernel, or outputs × inputs."""
+        """Weights in double precision: outputs × inputs, or outputs × inputs × kernel places."""
         values = self.module.weight.detach().cpu().double().numpy()
         if not np.isfinite(values).all():
             raise ValueError(f"The weights of layer {self.name!r} are not all finite.")
@@ -46,7 +46,7 @@ class Layer:
 
 
 def layers_of(model: Any, skip: Collection[str] = ()) -> list[Layer]:
-    """The linear layers and convolutions of a network, in its order."""
+    """The linear layers and convolutions of a network, in network order."""
     found = _layers(model)
     if isinstance(skip, str):
         skip = (skip,)
@@ -74,8 +74,8 @@ def _layers(model: Any) -> list[Layer]:
     for module, called in names.items():
         if isinstance(module, kinds):
             _check_values(torch, module, called[0])
-        # Subclasses may do more than multiply, and where the weight is no parameter (weight
-        # normalization, pruning) it is computed from others.
+        # Subclasses may do more than multiply. A weight that is not a parameter is computed from
+        # others (weight normalization, pruning).
         if type(module) in kinds and "weight" in module._parameters:
             shared = uses[id(module.weight)] > 1
             why = _why_left(module, is_shared=shared, is_read=module in read_by_torch)
@@ -88,12 +88,12 @@ def _layers(model: Any) -> list[Layer]:
 
 
 def _uses(modules: Any) -> Counter[int]:
-    """How many modules have each parameter."""
+    """Number of modules that own each parameter, by its id."""
     return Counter(id(each) for module in modules for each in module.parameters(recurse=False))
 
 
 def _read_by_torch(torch: Any, modules: Any) -> set[Any]:
-    """Layers whose weights torch's transformers read directly, past their forward."""
+    """Layers whose weights torch's transformers read directly, without calling `forward`."""
     readers = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
     return {child for each in modules if isinstance(each, readers) for child in each.children()}
 

@@ -1,3 +1,3 @@
-"""PCA of complete matrices: in closed form (`fit`), by sweeps, with noise of each feature, under
-Bishop's priors (`variational`), and by exact sampling (`gibbs`).
+"""PCA of complete matrices: in closed form (`fit`), by sweeps (`sweeps`), with unequal noise
+(`scaled`), under Bishop's priors (`variational`), and by exact sampling (`gibbs`).
 """

@@ -1,4 +1,4 @@
-"""Complete data, decomposed: what the closed form and its sweeps are fitted to."""
+"""Decomposed complete data, to which the closed form and sweeps are fitted."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bayespca.spectrum.records import Spectrum
 
 @dataclass(frozen=True, eq=False)
 class Decomposed:
-    """A decomposition, and what columns were divided by before it; None where they were not."""
+    """A decomposition, and the divisors of columns before it; None if they were not divided."""
 
     found: Decomposition
     scale: Array = None
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """At unit scale."""
+        """The spectrum at unit scale."""
         return self.found.spectrum.at_unit_scale()
 
     @property
@@ -47,19 +47,19 @@ class Decomposed:
 
     @property
     def unit(self) -> float:
-        """What numbers at unit scale are multiplied by."""
+        """Factor that takes numbers at unit scale to the units of the data."""
         return self.spectrum.scale
 
     @property
     def log_scale(self) -> float:
-        """Σ log of what columns were divided by."""
+        """Σ log of the divisors of the columns."""
         if self.scale is None:
             return 0.0
         xp = array_namespace(self.scale)
         return float(xp.sum(xp.log(self.scale)))
 
     def in_units(self, energy: float) -> float:
-        """The free energy of the data as they were before columns were divided."""
+        """The free energy of the data before their columns were divided."""
         return energy + self.found.spectrum.shape[1] * self.log_scale
 
 

@@ -58,7 +58,7 @@ def from_decomposition(data: Decomposed, form: ClosedForm) -> PCAFit:
 
 
 def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
-    """A fit with the most probable number of components, where its method keeps another."""
+    """The fit, repeated with the most probable number of components if its method keeps another."""
     k, kept = int(np.argmax(found.rank_posterior)), found.n_components
     if k == kept:
         return found
@@ -78,10 +78,10 @@ def with_at_least(
     again: Callable[[int], PCAFit],
     likeliest: Callable[[int], PCAFit],
 ) -> PCAFit:
-    """A fit with so many components at least.
+    """A fit with at least `least` components.
 
-    EVB has no solution with components that are too weak for its noise; those of maximum likelihood
-    always exist, unless the data have no variance.
+    EVB has no solution with components that are too weak for its noise; solutions of maximum
+    likelihood always exist, unless the data have no variance.
     """
     kept = found.n_components
     if kept >= least:
@@ -101,7 +101,7 @@ def with_at_least(
 
 
 def _better(of_evb: PCAFit, likeliest: PCAFit) -> tuple[PCAFit, str]:
-    """The fit with more components of two, and its method."""
+    """The fit with more components, and its method."""
     if likeliest.n_components > of_evb.n_components:
         return likeliest, "ML"
     return of_evb, "EVB"

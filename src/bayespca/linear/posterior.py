@@ -22,7 +22,7 @@ from .data import Decomposed
 def posterior_of(
     data: Decomposed, solution: Solution, components: Array, gamma: FloatArray
 ) -> Posterior:
-    """The posterior with the given directions, along which the data have the sizes `gamma`."""
+    """The posterior with given directions, along which the data have the sizes `gamma`."""
     xp = array_namespace(components)
     scale, mean = data.scale, data.found.mean
     if scale is None:
@@ -40,7 +40,7 @@ def posterior_of(
 def described(
     bare: Fit[PCAPosterior], found: Decomposition, solution: Solution, form: ClosedForm
 ) -> PCAFit:
-    """The fit with what a decomposition and a solution of its spectrum say."""
+    """The fit, completed by a decomposition and a solution of its spectrum."""
     return with_solution(
         bare,
         solution,
@@ -55,7 +55,7 @@ def described(
 def with_solution(
     bare: Fit[PCAPosterior], solution: Solution, form: ClosedForm, spectrum: Spectrum, **more: Any
 ) -> PCAFit:
-    """The fit with what a solution of a spectrum says; what is named besides comes before it."""
+    """The fit, completed by a solution of a spectrum; keywords override the solution."""
     known = {
         "spectrum": spectrum,
         "shrunk_singular_values": solution.shrunk_singular_values,
@@ -68,13 +68,13 @@ def with_solution(
 
 
 def counted(fit: PCAFit, form: ClosedForm, noise_variance: float) -> PCAFit:
-    """A fit with how probable each number of components is, where it does not say so yet."""
+    """The fit with the probability of each rank, which is left alone if it is there already."""
     if fit.rank_posterior.size:
         return fit
     count = partial(form.ranks, fit.spectrum, noise_variance, per_component=fit.noise.per_component)
     ranks = count()
     status = fit.status + differing(ranks, fit.n_components, form)
-    # A cap says what is wanted, not what is there.
+    # A cap on the rank says what is wanted, not what the data contain.
     all_ranks = ranks if form.n_components is None else count(capped=False)
     missed = left_out(fit.spectrum, all_ranks, fit.n_components, fit.posterior.noise_variance)
     return replace(fit, rank_posterior=ranks.probabilities, status=status, left_out=missed)

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-# Matrices with random signs, and the quantile of their singular values.
+# Number of matrices with random signs, and the quantile of their singular values.
 FLIPS, QUANTILE = 20, 0.95
 # Blocks of rows, and of columns, that are held out in turn, and the largest rank that is tried.
 FOLDS, MOST = 5, 60
-# Singular values below, relative to the first, are rounding errors.
+# Singular values below this, relative to the first, are rounding errors.
 NOTHING = 1e-10
 
 

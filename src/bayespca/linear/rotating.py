@@ -1,10 +1,10 @@
 """Rotations of loadings to a simple structure: varimax, and oblimin, whose factors may correlate.
 
 Loadings Λ (p, H) of factors with variance 1 and scores z explain Λz. With scores Tᵀz they are
-Λ(Tᵀ)⁻¹, and the factors have the correlations Φ = TᵀT, where columns of T have length 1. T is found
-by gradient projection (Bernaards and Jennrich, "Gradient projection algorithms and software for
+Λ(Tᵀ)⁻¹, and the factors have the correlations Φ = TᵀT, where columns of T have length 1. Gradient
+projection finds T (Bernaards and Jennrich, "Gradient projection algorithms and software for
 arbitrary rotation criteria in factor analysis", Educational and Psychological Measurement 65,
-2005), from Λ as it is and from random turns of it; the lowest criterion wins.
+2005), starting from Λ itself and from random turns of it; the lowest criterion wins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Criterion = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 class _Turned(NamedTuple):
-    """T (H, H), and the criterion that it has."""
+    """T (H, H), and its criterion."""
 
     turn: FloatArray
     value: float
@@ -34,7 +34,7 @@ class _Turned(NamedTuple):
 
 @dataclass(frozen=True)
 class Rotation:
-    """A criterion of simple loadings, and the turns over which it is least."""
+    """A criterion of simple loadings, and the kind of turns that minimise it."""
 
     criterion: Criterion
     oblique: bool
@@ -48,11 +48,11 @@ class Rotation:
         return min(found, key=lambda one: one.value).turn
 
     def std(self, loadings: FloatArray, turn: FloatArray, noise: FloatArray, n: int) -> FloatArray:
-        """Standard deviations of turned loadings that were found from n rows, by draws.
+        """Standard deviations of turned loadings that were estimated from n rows, by simulation.
 
         Loadings have the errors of regressions, with the noise variance of each feature over n,
         and the factors' second moments are those of n rows, (Λ + E)S^½ with nS ~ Wishart(n); each
-        draw is turned anew. Components that turn among themselves move nothing.
+        draw is turned anew. Rotations of the components among themselves have no effect.
         """
         rng, total = np.random.default_rng(0), np.zeros((2, *loadings.shape))
         for _ in range(DRAWS):
@@ -83,9 +83,9 @@ def _quartimin(L: FloatArray) -> tuple[float, FloatArray]:
     return 0.25 * float((squares * others).sum()), L * others
 
 
-# −¼ Σₕ Var(λ²ₕ)·p of loadings, each row over its length: Kaiser's, with his normalization.
+# Kaiser's varimax, −¼ Σₕ Var(λ²ₕ)·p, with his normalization: each row of loadings over its length.
 VARIMAX = Rotation(_varimax, oblique=False, normalized=True)
-# ¼ Σ_{h≠k} Σⱼ λ²ⱼₕλ²ⱼₖ, direct quartimin: oblimin with γ = 0.
+# Direct quartimin, ¼ Σ_{h≠k} Σⱼ λ²ⱼₕλ²ⱼₖ: oblimin with γ = 0.
 OBLIMIN = Rotation(_quartimin, oblique=True, normalized=False)
 
 
@@ -98,7 +98,7 @@ def _root_of_wishart(n: int, H: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _descended(T: FloatArray, A: FloatArray, criterion: Criterion, *, oblique: bool) -> _Turned:
-    """Steps against the gradient, back to the turns that are allowed, while the criterion falls."""
+    """Follow the projected gradient down, back to allowed turns at each step."""
     size = max(float((A**2).sum()), np.finfo(float).tiny)
     value, slope = _at(T, A, criterion)
     length = 1.0

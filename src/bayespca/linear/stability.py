@@ -1,10 +1,10 @@
-"""Ranks and directions of half samples: what comes back if half of the rows had not been there.
+"""Ranks and directions of half samples, which show how much of a result depends on the sample.
 
-It needs no model of how sure one can be. Rows are divided at random into blocks, whose Gram
-matrices are added up for each half, so that a hundred halves need one pass over the rows. Data with
-more columns than rows need the Gram matrix of their rows alone, of which a half is a part. Where
-both are many, each half begins with the leading directions of all rows, and improves them twice by
-its own.
+This needs no model of the uncertainty. Rows are divided at random into blocks, whose Gram matrices
+are added up for each half, so that a hundred halves need one pass over the rows. Data with more
+columns than rows need only the Gram matrix of their rows, of which each half is a part. Where both
+are many, each half starts from the leading directions of all rows and improves them twice with its
+own rows.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from bayespca.spectrum.solving import solve
 
 from .scaled.data import spectrum_of_squares
 
-# Blocks of rows of which a half has every other one: there are 184,756 halves of twenty.
+# Blocks of rows, of which each half has ten: there are 184,756 ways to choose them.
 BLOCKS = 20
-# The largest Gram matrix that is made, and that is decomposed for each half.
+# Size of the largest Gram matrix that is formed, and of the largest that is fully decomposed for
+# each half.
 LARGEST = 1000
 DECOMPOSED = 300
-# Where it is not: directions that a half begins with beyond those of the components, and how often
-# its own rows improve them.
+# For larger ones: directions that a half starts with beyond those of the components, and the number
+# of times that its own rows improve them.
 BEYOND = 20
 ROUNDS = 2
 
@@ -41,15 +42,15 @@ Half = tuple[Spectrum, Callable[[int], FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """What half samples have found.
+    """Results of the half samples.
 
     Attributes
     ----------
     ranks
         The rank of each half.
     overlaps
-        For each half and each component of the whole, the squared cosine of the angle between the
-        component and the directions that the half has found: (halves, k).
+        For each half and each component of the whole sample, the squared cosine of the angle
+        between the component and the subspace of the half's directions: (halves, k).
     """
 
     ranks: Counts
@@ -58,10 +59,10 @@ class Halves:
 
 @dataclass(frozen=True, eq=False)
 class WhiteRows:
-    """Rows whose noise is equal.
+    """Rows with equal noise.
 
-    `level` is what the mean is multiplied by in each row: 1, or the root of the precision of rows
-    that have noise of their own; None where there is no mean. `directions` are those of the whole:
+    `level` is the factor of the mean in each row: 1, or the root of the precision of rows that have
+    noise of their own; None where there is no mean. `directions` are those of the whole sample:
     (k, p).
     """
 
@@ -74,12 +75,12 @@ class WhiteRows:
         return int(self.values.shape[0])
 
     def shape(self, n: int) -> tuple[int, int]:
-        """L and M of so many rows."""
+        """L and M for n rows."""
         return int(self.values.shape[1]), n - (self.level is not None)
 
 
 def of_halves(rows: WhiteRows, n_halves: int, rng: np.random.Generator) -> Halves:
-    """Ranks and directions of half samples by empirical VB, the noise of each half its own."""
+    """Ranks and directions of half samples by empirical VB, with a noise variance for each half."""
     n, p = rows.values.shape
     if min(n, p) > LARGEST:
         drawn = _by_products(rows, rng)
@@ -112,7 +113,7 @@ def _by_columns(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Over the rows of a block: how many, ZᵀZ, Zᵀr and rᵀr with the level r of the mean."""
+    """Sums over the rows of a block: number, ZᵀZ, Zᵀr and rᵀr with the level r of the mean."""
 
     n: int
     gram: FloatArray
@@ -127,7 +128,7 @@ def _sums_of(rows: WhiteRows, chosen: NDArray[np.intp]) -> _Sums:
 
 
 def _centred(G: FloatArray, half: list[_Sums], center: bool) -> FloatArray:
-    """Remove the mean of these rows; values are about the mean of all, so little cancels."""
+    """G without the mean of these rows; values are about the mean of all, so little cancels."""
     if not center:
         return G
     total = np.sum([one.total for one in half], axis=0)
@@ -164,7 +165,7 @@ def _without(K: FloatArray, level: Vector | None) -> FloatArray:
 
 
 def _by_products(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
-    """Multiply blocks of rows with the directions of a half; no Gram matrix is formed."""
+    """Halves by products of blocks of rows with their directions, without a Gram matrix."""
     seed, k = int(rng.integers(2**31)), len(rows.directions)
     start = randomized_svd(rows.values, k + BEYOND, n_iter=2, random_state=seed)[2].T
     blocks = [_part(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]
@@ -215,7 +216,7 @@ def _squares(half: list[WhiteRows]) -> float:
 
 
 class Leading(NamedTuple):
-    """What a Gram matrix has in a few directions, the columns of `own`, and its eigenvalues."""
+    """A Gram matrix restricted to a few directions, the columns of `own`, and its eigenvalues."""
 
     own: FloatArray
     values: FloatArray
@@ -226,7 +227,7 @@ class Leading(NamedTuple):
 
 
 def _leading_of(product: FloatArray, k: int) -> FloatArray:
-    """Where to begin: leading directions of all rows, as columns, a few more than are kept."""
+    """Leading directions of all rows to start from, as columns; none for a small matrix."""
     size = len(product)
     if size <= DECOMPOSED:
         return np.empty((size, 0))
@@ -234,7 +235,7 @@ def _leading_of(product: FloatArray, k: int) -> FloatArray:
 
 
 def _decomposed(product: FloatArray, start: FloatArray) -> Eigen | Leading:
-    """All of a small Gram matrix, of a large one what subspace iteration finds from a start."""
+    """Eigenvectors of a Gram matrix: all of a small one, leading ones by iteration from a start."""
     if not start.shape[1] or len(product) <= start.shape[1]:
         return Eigen.of(product)
     own = start
@@ -245,14 +246,14 @@ def _decomposed(product: FloatArray, start: FloatArray) -> Eigen | Leading:
 
 
 def _cosines(eigen: Eigen | Leading, directions: FloatArray, k: int) -> FloatArray:
-    """Cosines of the angles between the first k directions of a half and those of the whole."""
+    """Cosines of the angles of the first k directions of a half with those of the whole sample."""
     return eigen.top(k).T @ directions.T
 
 
 def _cosines_of_scores(
     eigen: Eigen | Leading, scores: FloatArray, gamma: FloatArray, k: int
 ) -> FloatArray:
-    """The same where rows were decomposed: from their scores along the directions of the whole."""
+    """As `_cosines` where rows were decomposed: from scores along the whole sample's directions."""
     return (eigen.top(k).T @ scores) / gamma[:k, None]
 
 
@@ -264,7 +265,7 @@ def _blocks(n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
 
 
 def _halves_of(n: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
-    """Halves of n things without end, each followed by its other half."""
+    """Endless random halves of n items, each followed by the other half."""
     while True:
         order = rng.permutation(n)
         yield order[: n // 2]

@@ -1,1 +1,1 @@
-"""What low-rank normal models share: factors, rows with holes, posteriors, densities, kernels."""
+"""Shared parts of low-rank models: factors, rows with holes, posteriors, densities, kernels."""

@@ -1,23 +1,23 @@
-"""Factors that differ by a turn made alike, and covariances on a scale without ends."""
+"""Alignment of factors that differ by a rotation, and covariances on a logarithmic scale."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+# NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.spectrum.tolerances import TINY
 
-# Further than by this factor, e to its power, no variance is taken at once.
+# No variance changes by more than a factor of e to this power at once.
 FURTHEST = 3.0
-# Logarithms whose exponentials are numbers.
+# Logarithms are clipped to this size, so that their exponentials stay finite.
 LARGEST = 300.0
 
 
 def turn_to(W: FloatArray, like: FloatArray) -> FloatArray:
-    """The orthogonal Q that takes W·Q nearest to another (Procrustes)."""
+    """The orthogonal Q that brings W·Q nearest to `like` (Procrustes)."""
     U, _, Vt = np.linalg.svd(W.T @ like)
     return np.asarray(U @ Vt)
 
@@ -35,15 +35,15 @@ def exponential(logs: FloatArray) -> FloatArray:
 
 
 def change_of_root(here: FloatArray, goal: FloatArray) -> FloatArray:
-    """T with T·exp(here)·Tᵀ = exp(goal), or on the way to a goal that is too far."""
+    """T with T·exp(here)·Tᵀ = exp(goal); a goal that is too far is first moved nearer."""
     values, vectors = np.linalg.eigh(goal - here)
     goal = here + (vectors * np.clip(values, -FURTHEST, FURTHEST)) @ vectors.T
     return exponential(0.5 * goal) @ exponential(-0.5 * here)
 
 
 class Loadings(NamedTuple):
-    """W (p, H) for scores of unit variance a priori; the logarithm of its rows' covariance (H, H),
-    or (0, 0) where they are points; and numbers that do not see W turned to W·Q.
+    """W (p, H) for scores of unit prior variance; the logarithm of its rows' covariance (H, H), or
+    (0, 0) for point estimates; and numbers that do not change when W is turned to W·Q.
     """
 
     W: FloatArray
@@ -51,7 +51,7 @@ class Loadings(NamedTuple):
     rest: FloatArray
 
     def turned_to(self, like: FloatArray) -> Loadings:
-        """W·Q, as near to another W as it comes."""
+        """W·Q, as near as possible to another W."""
         Q = turn_to(self.W, like)
         spread = Q.T @ self.spread @ Q if self.spread.size else self.spread
         return Loadings(self.W @ Q, spread, self.rest)
@@ -61,12 +61,12 @@ class Loadings(NamedTuple):
         return np.concatenate([part.ravel() for part in self])
 
     def at(self, vector: Vector) -> Loadings:
-        """Those of another vector, as many."""
+        """Loadings of the same shapes from another vector."""
         pieces = np.split(vector, np.cumsum([part.size for part in self])[:-1])
         return Loadings(*(x.reshape(part.shape) for x, part in zip(pieces, self, strict=True)))
 
     def aligned(self, like: Vector | None) -> Loadings:
-        """Turned to those of a vector, if there is one of the same kind."""
+        """These loadings, turned to those of a vector if there is one of the same size."""
         vector = self.vector
         if like is None or like.size != vector.size:
             return self

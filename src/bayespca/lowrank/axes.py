@@ -1,28 +1,28 @@
-"""How far the components that were found may be from the principal axes of the population.
+"""Distances of the fitted components from the principal axes of the population.
 
-A factorised posterior knows how far a direction may lean out of the subspace of all components, and
-little of how far components may turn within it, which is far where two have similar variances. Both
-follow from the asymptotic covariance of the eigenvectors of n rows (Anderson, "Asymptotic theory
-for principal component analysis", Annals of Mathematical Statistics 34, 1963),
+A factorised posterior says how far a direction may lean out of the subspace of all components, but
+little about how far components may turn within it, which is far where two have similar variances.
+Both follow from the asymptotic covariance of the eigenvectors of n rows (Anderson, "Asymptotic
+theory for principal component analysis", Annals of Mathematical Statistics 34, 1963),
 
     cov(wₕ) = Σ_{l≠h} λₕλₗ/(n(λₕ − λₗ)²)·wₗwₗᵀ,
 
 λ = σ²(1 + ℓ) for components of strength ℓ and σ² for all other directions. Five things are added:
 
-* Holes: a row whose scores are known to the share R = fℓ/(1 + fℓ) tells (ℓₕ − ℓₗ)²/(ℓₕℓₗ)·RₕRₗ of
-  the angle of two axes, the Fisher information of its normal likelihood; a column with nⱼ cells
-  tells nⱼℓₕRₕ of an entry of wₕ. f is the share of cells that are there, less what it loses by
-  their being different ones in each row: (WₛWₛᵀ)⁻¹ of the cells s of a row is, to second order,
+* Holes: a row that determines its scores to the share R = fℓ/(1 + fℓ) has the Fisher information
+  (ℓₕ − ℓₗ)²/(ℓₕℓₗ)·RₕRₗ about the angle of two axes, from its normal likelihood; a column with nⱼ
+  cells has nⱼℓₕRₕ about an entry of wₕ. f is the share of observed cells, less a loss because they
+  differ between rows: (WₛWₛᵀ)⁻¹ of the observed cells s of a row is, to second order,
   (1 + (K + 2)(1 − f)/(fp))/f on average, K the number of components.
 * Strengths that holes leave uncertain: an estimate of ℓ has the variance 2ℓ²/(nR²), and
   2(1 + ℓ)²/n without holes, where Anderson's formula holds at the strengths of the sample. ⟨sin²θ⟩
   is averaged over the difference.
-* Angles that are not small have the density of a Bingham distribution, exp(−κ sin²θ), κ half of
-  that information: ⟨sin²θ⟩ = ½(1 − I₁(κ/2)/I₀(κ/2)) is never more than ½.
-* Directions that are not few: together they take n/(n + p/ℓ) of what the formula gives them, the
-  limit for large matrices (Paul, "Asymptotics of sample eigenstructure for a large dimensional
-  spiked covariance model", Statistica Sinica 17, 2007, Theorem 4).
-* Components that were left out turn an axis like others, in a direction that is not known.
+* Large angles: they have the density of a Bingham distribution, exp(−κ sin²θ), with κ half of that
+  information, so that ⟨sin²θ⟩ = ½(1 − I₁(κ/2)/I₀(κ/2)) is never more than ½.
+* Many directions outside: together they take n/(n + p/ℓ) of what the formula gives them, the limit
+  for large matrices (Paul, "Asymptotics of sample eigenstructure for a large dimensional spiked
+  covariance model", Statistica Sinica 17, 2007, Theorem 4).
+* Components that were left out: they turn an axis as others do, in an unknown direction.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from scipy.special import ive
 
 from bayespca.arrays.types import FloatArray
 
-# Strengths are kept between these, and what is known of an angle is limited beyond this: data may
-# have no noise.
+# Limits of strengths, for data without noise, and the κ beyond which ⟨sin²θ⟩ is taken to fall as
+# 1/κ.
 WEAKEST, STRONGEST, SURE = 1e-50, 1e50, 1e6
 # Ratios of strengths beyond exp(FAR) are as good as infinite.
 FAR = 300.0
-# Gauss's points for averages over a standard normal variable.
+# Gauss–Hermite quadrature for averages over a standard normal variable.
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """What the spread of k components in p features depends on.
+    """Quantities that determine the spread of k components in p features.
 
     Attributes
     ----------
     components
         Orthonormal directions: (k, p).
     strengths
-        ℓ: variance along each, without the noise and in units of it; (k,).
+        ℓ: noise-free variance along each, in units of the noise; (k,).
     left_out
-        The same of components that were left out, and how probable each is: (m, 2).
+        Strength of each component that was left out, and its probability: (m, 2).
     counts
-        How many cells of each column were seen: (p,).
+        Number of observed cells of each column: (p,).
     n
-        Rows.
+        Number of rows.
     """
 
     components: FloatArray
@@ -71,10 +71,10 @@ class Axes:
 
     @property
     def share(self) -> float:
-        """f, of cells that are there, as much as it is worth."""
+        """f: the effective share of observed cells."""
         k, p = self.components.shape
         f = float(self.counts.mean() / self.n)
-        # The first of those left out stands for all that cannot be seen.
+        # The first component left out stands for all that are too weak to be detected.
         n_components = k + float(self.left_out[1:, 1].sum())
         return f / (1 + (n_components + 2) * (1 - f) / (f * p))
 
@@ -84,9 +84,9 @@ def standard_deviations(
 ) -> FloatArray:
     """Root mean square distance of the entries of the population's axes from those found: (k, p).
 
-    An axis is cos·wₕ + Σₗ sin θₕₗ·wₗ and a direction outside; what cos is less than 1 counts too.
-    Where a filter L for noise of this correlation was used, `directions` are L⁻¹wₕ, and so are
-    those that are compared; the entries of L⁻¹L⁻ᵀ's diagonal are 1/(1 − φ²).
+    An axis is cos·wₕ + Σₗ sin θₕₗ·wₗ plus a direction outside; the difference of cos from 1 counts
+    too. Where a filter L for noise of this correlation was used, `directions` are L⁻¹wₕ, and axes
+    are compared after L⁻¹ as well; the diagonal entries of L⁻¹L⁻ᵀ are 1/(1 − φ²).
     """
     squares = (axes.components if directions is None else directions) ** 2
     within = turns(axes.strengths, axes.strengths, axes)
@@ -100,11 +100,11 @@ def standard_deviations(
 
 
 def turns(some: FloatArray, others: FloatArray, axes: Axes) -> FloatArray:
-    """⟨sin²θ⟩ of the angle in the plane of each two components of these strengths."""
+    """⟨sin²θ⟩ of the angle in the plane of each pair of components with these strengths."""
     v, w = _bounded(some)[:, None, None], _bounded(others)[None, :, None]
     of_v, of_w = _moved_by_holes(v, axes), _moved_by_holes(w, axes)
     gaps = np.log(v / w) + np.sign(NODES) * np.hypot(of_v, of_w)
-    # Where it is nearer to the other, the weaker one is stronger, and better known.
+    # A component that errors make stronger is also better known.
     stronger_v = v * np.exp(np.where(NODES > 0, of_v, 0.0))
     stronger_w = w * np.exp(np.where(NODES < 0, of_w, 0.0))
     known = _known(_bounded(stronger_v), axes) * _known(_bounded(stronger_w), axes)
@@ -121,10 +121,10 @@ def _of_bingham(kappa: FloatArray) -> FloatArray:
 
 
 def _moved_by_holes(v: FloatArray, axes: Axes) -> FloatArray:
-    """How far log ℓ is moved by holes at Gauss's points: with a relative error e of ℓ, whose square
-    is 2/n·((1 + 1/fℓ)² − (1 + 1/ℓ)²), by z·log(1 + e).
+    """Shift of log ℓ due to holes at the quadrature points z: z·log(1 + e), with a relative error e
+    of ℓ whose square is 2/n·((1 + 1/fℓ)² − (1 + 1/ℓ)²).
 
-    The error may be much larger than ℓ: beyond one standard deviation, ℓ has no more than ze added.
+    The error may be much larger than ℓ: the shift is at most log(1 + ze).
     """
     inverse, z = 1 / axes.share, np.abs(NODES)
     square = 2 / axes.n * (inverse - 1) / v * (2 + (inverse + 1) / v)
@@ -133,8 +133,8 @@ def _moved_by_holes(v: FloatArray, axes: Axes) -> FloatArray:
 
 
 def leaning_out(axes: Axes) -> FloatArray:
-    """Variance of each entry in the directions outside: 1/(Rₕ(nⱼℓₕ + p)), and what components that
-    were left out add; (k, p).
+    """Variance of each entry in the directions outside: 1/(Rₕ(nⱼℓₕ + p)), plus that of components
+    that were left out; (k, p).
     """
     v, p = _bounded(axes.strengths)[:, None], axes.components.shape[1]
     of_noise = 1 / (_known(v, axes) * (axes.counts * v + p))
@@ -143,13 +143,13 @@ def leaning_out(axes: Axes) -> FloatArray:
 
 
 def variances_along(axes: Axes) -> FloatArray:
-    """Variance that new rows have along the axes that were found, without the noise and in units
-    of it, at Gauss's points for what is not known of it: (k, 9), to be weighed by `WEIGHTS`.
+    """Noise-free variance of new rows along the fitted axes, in units of the noise, at the
+    quadrature points of its distribution: (k, 9), to be weighted by `WEIGHTS`.
 
-    An axis that was found leans towards stronger ones, along which new rows vary more: by
-    Σₗ(ℓₗ − ℓₕ)⟨sin²θₕₗ⟩. The rows that it was found from vary as much less along it than along the
-    population's (Lawley, "Tests of significance for the latent roots of covariance and correlation
-    matrices", Biometrika 43, 1956), so that this counts twice.
+    A fitted axis leans towards stronger ones, along which new rows vary more: by
+    Σₗ(ℓₗ − ℓₕ)⟨sin²θₕₗ⟩. The rows that it was fitted to vary less along it than along the
+    population's axis, by the same amount (Lawley, "Tests of significance for the latent roots of
+    covariance and correlation matrices", Biometrika 43, 1956), so that this counts twice.
     """
     v = _bounded(axes.strengths)
     turned = turns(v, v, axes)

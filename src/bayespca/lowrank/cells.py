@@ -1,8 +1,8 @@
-"""Cells that count differently: their weights, from the expected squares of what is left in them.
+"""Cells with noise variances of their own: their weights, from their expected squared residuals.
 
-A cell whose noise has the variance σ²/τ, with a gamma prior on τ that all cells teach, counts
-ω = ⟨τ⟩ = (α + ½)/(β + R/2), R its expected square over σ². Weights take the place of the mask:
-every row has a pattern of its own then.
+A cell whose noise has the variance σ²/τ, with a gamma prior on τ that is learned from all cells,
+has the weight ω = ⟨τ⟩ = (α + ½)/(β + R/2), R its expected squared residual over σ². Weights replace
+the mask, so that every row has a pattern of its own.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from bayespca.arrays.types import FloatArray, Matrix
 
 from .scales import FAR, best_prior
 
-# Bits of a number that are dropped where squares that are nearly equal are counted as equal: 8 bits
-# of their 53 are left.
+# Bits that are dropped from squares, so that nearly equal ones are counted as equal: 8 bits of
+# their 53 are left.
 DROPPED = 44
-# Squares below this, beside σ², are all the same.
+# Squares below this, relative to σ², count as equal.
 LEAST_SQUARE = 1e-12
-# The least α: with heavier tails a model would rather fit some cells exactly, and the others not at
-# all.
+# The least α: with heavier tails the best model would fit some cells exactly and ignore the others.
 LEAST_SHAPE = 1.0
-# Cells whose logarithms are taken at a time.
+# Cells whose logarithms are computed at a time.
 PART = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
 class CellScales:
-    """r(τ) of the cells that are there.
+    """r(τ) of the observed cells.
 
     Attributes
     ----------
@@ -61,7 +60,7 @@ class CellScales:
 
     @property
     def probability_of_outlier(self) -> FloatArray:
-        """That a cell's standard deviation is more than `FAR` times the usual; 0 in holes."""
+        """Probability that a cell's standard deviation exceeds `FAR` typical ones; 0 in holes."""
         if not np.isfinite(self.shape):
             return np.zeros_like(self.precision)
         typical, shape = gammaincinv(self.shape, 0.5) / self.rate, self.shape + 0.5
@@ -72,16 +71,16 @@ class CellScales:
 
 
 def given_cells(precision: FloatArray) -> CellScales:
-    """Precisions that are known, 0 in holes."""
+    """Scales of cells whose precisions are known, 0 in holes."""
     return CellScales(precision, -0.5 * _sum_of_logs(precision))
 
 
 def best_cells(
     squares: FloatArray, seen: NDArray[np.bool_], old: CellScales, known: FloatArray | None = None
 ) -> CellScales:
-    """The best r(τ) and its prior, from the squares of cells, in whose memory it is.
+    """The best r(τ) and its prior, from the squares of cells, which are overwritten.
 
-    Precisions that are `known`, 0 in holes, are multiplied by τ.
+    `known` precisions, 0 in holes, are multiplied by τ.
     """
     if known is not None:
         squares *= known
@@ -92,7 +91,7 @@ def best_cells(
         alpha, beta = LEAST_SHAPE, beta * LEAST_SHAPE / alpha
     energy = _marginal(alpha, beta, inside)
     if np.isfinite(old.shape):
-        # Counted squares are not all squares: the prior before may be the better one.
+        # The new prior was fitted to binned squares, so the old one may be better.
         before = _marginal(old.shape, old.rate, inside)
         if before < energy:
             alpha, beta, energy = old.shape, old.rate, before
@@ -105,8 +104,8 @@ def best_cells(
 
 
 def _counted(squares: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-    """Squares that differ in more than their last digits, the 1 cell of each, and how many there
-    are of them.
+    """Arguments of `best_prior`: squares binned by their leading digits, one square for each cell,
+    and the number of cells in each bin.
     """
     bins = squares.view(np.int64) >> DROPPED
     bins -= bins.min()
@@ -117,7 +116,7 @@ def _counted(squares: FloatArray) -> tuple[FloatArray, float, FloatArray]:
 
 
 def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:
-    """½Σ⟨log 1/τ⟩ + ½Σ⟨τ⟩R + KL with r(τ) at its best: −Σ log of Student's t, but for constants."""
+    """½Σ⟨log 1/τ⟩ + ½Σ⟨τ⟩R + KL at the best r(τ): −Σ log of Student's t, up to a constant."""
     parts = (np.log1p(part / (2 * beta)).sum() for part in _in_parts(squares))
     constant = 0.5 * np.log(beta) - log_ratio_of_gammas(alpha)
     return float(squares.size * constant + (alpha + 0.5) * sum(parts))
@@ -143,7 +142,7 @@ def _in_parts(cells: FloatArray) -> Iterator[FloatArray]:
 def _precision(
     squares: FloatArray, seen: NDArray[np.bool_], alpha: float, beta: float
 ) -> FloatArray:
-    """(α + ½)/(β + R/2), 0 in holes, where the squares were."""
+    """(α + ½)/(β + R/2), 0 in holes, in the memory of the squares."""
     squares *= 0.5
     squares += beta
     np.divide(alpha + 0.5, squares, out=squares)

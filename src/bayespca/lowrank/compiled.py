@@ -1,9 +1,9 @@
 """Loops over patterns of holes that BLAS cannot do; `kernels.by_numpy` says what they compute.
 
-Patterns are worked on side by side, one in each lane of vector instructions: every inner loop runs
-over lanes. How many there are is not known to the compiler, because it would unroll short loops of
-known length and no longer vectorise them; how far entries are apart is, so that it need not look
-whether they overlap. Patterns do not see each other, so that it does not matter to the results how
+Patterns are processed side by side, one in each lane of vector instructions: every inner loop runs
+over lanes. The compiler does not know the number of lanes, because it would unroll short loops of
+known length instead of vectorising them; it does know the stride between entries, so that it need
+not check whether they overlap. Patterns are independent of each other: results do not depend on how
 they are grouped.
 """
 
@@ -19,12 +19,12 @@ from bayespca.arrays.types import FloatArray
 
 from .kernels import OwnRows, Starts, UpdatedRows
 
-# Entries of a matrix are so many numbers apart, one for each lane. Fewer lanes are used, this many
-# at least, where the triangles of all of them would have more numbers than a core's cache.
+# Entries of a matrix are WIDTH numbers apart, one for each lane. Fewer lanes are used, but at least
+# LEAST, where the triangles of all lanes would not fit in a core's cache of CACHED numbers.
 WIDTH = 32
 LEAST = 8
 CACHED = 1 << 18
-# Pivots that are swept out together: each number is then loaded and stored a quarter as often.
+# Pivots that are swept out together, so that each number is loaded and stored a quarter as often.
 TOGETHER = 4
 
 _compiled = numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")
@@ -39,9 +39,9 @@ def by_loops(
     s2: float,
     own: OwnRows | None = None,
 ) -> UpdatedRows:
-    """As `kernels.by_numpy`; covariances take the place of `gram`, and means that of `pull`.
+    """As `kernels.by_numpy`, but `gram` is overwritten by covariances and `pull` by means.
 
-    It runs on the thread that calls it, and lets others run.
+    It runs on the calling thread and releases the GIL.
     """
     m, H = starts.size - 1, ridge.size
     second = np.empty(((H + 1) * (H + 2) // 2, m))
@@ -53,7 +53,7 @@ def by_loops(
 
 
 def _lanes(H: int) -> int:
-    """How many patterns are worked on side by side: a multiple of the least, of WIDTH at most."""
+    """Number of patterns processed side by side: a multiple of LEAST, at most WIDTH."""
     fitting = 2 * CACHED // (H * (H + 1) + 1)
     return min(max(fitting // LEAST * LEAST, LEAST), WIDTH)
 
@@ -71,7 +71,7 @@ def _update(
     log_dets: FloatArray,
     lanes: int,
 ) -> None:
-    """One group of patterns after another, in scratch arrays that have lanes as their last axis."""
+    """Update one group of patterns after another, in scratch arrays whose last axis is the lane."""
     m, H = log_dets.size, ridge.size
     C = np.zeros((H * (H + 1) // 2) * WIDTH)
     x, y = np.zeros(TOGETHER * (H + 1) * WIDTH), np.zeros(TOGETHER * (H + 1) * WIDTH)
@@ -96,7 +96,7 @@ def _update(
 
 @_compiled
 def _load(gram: FloatArray, ridge: FloatArray, C: FloatArray) -> None:
-    """Lower triangles of the precisions times σ², row by row."""
+    """Load the lower triangles of the precisions times σ² into C, row by row."""
     H, count = ridge.size, gram.shape[1]
     at = 0
     for h in range(H):
@@ -117,7 +117,7 @@ def _lane(C: FloatArray, entry: int) -> FloatArray:
 
 @_compiled
 def _entry(g: int, h: int) -> int:
-    """Where the lower triangle has an entry of the symmetric matrix."""
+    """Index of an entry of the symmetric matrix in its lower triangle."""
     return g * (g + 1) // 2 + h if g > h else h * (h + 1) // 2 + g
 
 
@@ -125,11 +125,11 @@ def _entry(g: int, h: int) -> int:
 def _invert(
     C: FloatArray, x: FloatArray, y: FloatArray, root: FloatArray, log_dets: FloatArray
 ) -> None:
-    """Lower triangles of minus the inverses; the logarithms of their determinants are added up.
+    """Turn C into the lower triangles of minus the inverses, and add up log|inverse|.
 
-    Some pivots after others are swept out. Roots of pivots are the blocks on the diagonal of
-    Cholesky's factor, and the inverse is summed up from the columns of the inverse factor, so that
-    this is as accurate as Cholesky's way; but it is a single loop over the triangle.
+    Pivots are swept out a few at a time. Their roots are the diagonal blocks of Cholesky's factor,
+    and the inverse is summed up from the columns of the inverse factor. So this is as accurate as
+    Cholesky's method, but a single loop over the triangle.
     """
     H = x.size // (TOGETHER * WIDTH) - 1
     whole = H - H % TOGETHER
@@ -143,7 +143,7 @@ def _invert(
 def _sweep_one(
     C: FloatArray, k: int, H: int, x: FloatArray, y: FloatArray, log_dets: FloatArray
 ) -> None:
-    """C − ccᵀ/pivot, c/pivot in the place of its column c, −1/pivot in that of the pivot."""
+    """Sweep out a pivot: C − ccᵀ/pivot; its column c becomes c/pivot, the pivot −1/pivot."""
     count, pivot = log_dets.size, _lane(C, k * (k + 3) // 2)
     for l in range(count):
         pivot[l] = 1 / pivot[l]
@@ -180,7 +180,7 @@ def _sweep_four(
     root: FloatArray,
     log_dets: FloatArray,
 ) -> None:
-    """C − XP⁻¹Xᵀ, XP⁻¹ in the place of its columns X, and −P⁻¹ in that of the pivots P.
+    """Sweep out four pivots P: C − XP⁻¹Xᵀ; their columns X become XP⁻¹, the pivots −P⁻¹.
 
     With P⁻¹ = RᵀR and Z = XRᵀ these are C − ZZᵀ and ZR.
     """
@@ -199,7 +199,7 @@ def _sweep_four(
 
 @_compiled
 def _subtract(C: FloatArray, g: int, first: int, last: int, x: FloatArray, count: int) -> None:
-    """ZZᵀ from a part of a row."""
+    """Subtract ZZᵀ from entries `first` to `last` of row g."""
     W = WIDTH
     a = x[4 * g * W : 4 * (g + 1) * W]
     at = g * (g + 1) // 2
@@ -217,7 +217,7 @@ def _subtract(C: FloatArray, g: int, first: int, last: int, x: FloatArray, count
 
 @_compiled
 def _inverse_root(C: FloatArray, k: int, root: FloatArray, log_dets: FloatArray) -> None:
-    """The lower triangles R with RᵀR = P⁻¹ of the pivots P at k, row by row."""
+    """Lower triangles R with RᵀR = P⁻¹ for the pivots P at k, row by row; log|P⁻¹| is added up."""
     W, count = WIDTH, log_dets.size
     at = 0
     for g in range(k, k + TOGETHER):
@@ -253,7 +253,7 @@ def _inverse_root(C: FloatArray, k: int, root: FloatArray, log_dets: FloatArray)
 def _turn_columns(
     C: FloatArray, g: int, k: int, x: FloatArray, y: FloatArray, root: FloatArray, count: int
 ) -> None:
-    """A row of Z = XRᵀ, kept in x, and of ZR, which takes the place of the row of X."""
+    """Row g of Z = XRᵀ, kept in x, and of ZR, which replaces the row of X."""
     W = WIDTH
     z, to = x[4 * g * W : 4 * (g + 1) * W], y[: 4 * W]
     for q in range(TOGETHER):
@@ -282,7 +282,7 @@ def _turn_columns(
 
 @_compiled
 def _put_pivots(C: FloatArray, k: int, root: FloatArray, count: int) -> None:
-    """−RᵀR"""
+    """Replace the pivots by −RᵀR."""
     for g in range(TOGETHER):
         for h in range(g + 1):
             entry = _lane(C, _entry(k + g, k + h))
@@ -298,7 +298,7 @@ def _put_pivots(C: FloatArray, k: int, root: FloatArray, count: int) -> None:
 def _store(
     C: FloatArray, s2: float, weights: FloatArray, cov: FloatArray, second: FloatArray
 ) -> None:
-    """Covariances, and what they are in Σ⟨ããᵀ⟩ with their weights, 0 elsewhere."""
+    """Store covariances, and their weighted contributions to Σ⟨ããᵀ⟩, 0 elsewhere."""
     count = cov.shape[1]
     H = int(np.sqrt(2.0 * cov.shape[0]))
     at = to = 0
@@ -327,7 +327,7 @@ def _update_single_rows(
     y: FloatArray,
     second: FloatArray,
 ) -> None:
-    """As `_update_rows` where each pattern has one row: lanes of rows are those of patterns."""
+    """As `_update_rows` where each pattern has one row, in the same lane as its pattern."""
     H, count = pull.shape[1], second.shape[1]
     for h in range(H):
         _lane(y, h)[:] = 0.0
@@ -370,10 +370,10 @@ def _update_rows(
     y: FloatArray,
     second: FloatArray,
 ) -> None:
-    """Means of the rows, which take the place of `pull`, and their squares, added to Σ⟨ããᵀ⟩.
+    """Replace `pull` by the means of the rows, and add their squares to Σ⟨ããᵀ⟩.
 
-    `known` are the last entries of ã, empty where all of them are 1. Here a lane is a row, whatever
-    its pattern: patterns may have any number of rows.
+    `known` are the last entries of ã, empty where all of them are 1. A lane is a row here, whatever
+    its pattern, because patterns may have any number of rows.
     """
     H, t, last = pull.shape[1], np.empty(WIDTH), np.empty(WIDTH)
     of = np.empty(WIDTH, np.intp)
@@ -408,6 +408,6 @@ def _update_rows(
                 at += 1
 
 
-# Where no folder can be written to, it is compiled anew in each process.
+# Without a writable cache folder, each process compiles it anew.
 with suppress(RuntimeError):
     _update.enable_caching()

@@ -1,14 +1,14 @@
-"""EM over the covariance of the features, for data with holes: EVB's closed form, holes expected.
+"""EM over the covariance of the features, for data with holes: EVB's closed form is the M-step.
 
-A row has mean μ and covariance C. With P = C⁻¹, its holes m have, given the cells o that are there,
+A row has mean μ and covariance C. With P = C⁻¹, its holes m have, given its observed cells o,
 
     ⟨x_m⟩ = μ_m − P_mm⁻¹P_mo(x_o − μ_o),    Cov(x_m) = P_mm⁻¹,
 
-h×h matrices for h holes, however many components there are. The expected products S of complete
-rows have EVB's closed form (aistats2014), whose rows have the variance σ²/(1 − shrinkage) along
-each direction and σ² off them: that is the next C. The free energy F(S) − Σ entropy of the holes
-bounds that of sweeps from above, by little: loadings are as certain as if all cells were there. No
-round raises it.
+where P_mm is h×h for h holes, however many components there are. EVB's closed form (aistats2014)
+of the expected products S of complete rows gives the next C: variance σ²/(1 − shrinkage) along each
+direction, and σ² off them. The free energy F(S) − Σ entropy of the holes is a close upper bound on
+that of sweeps, because it takes loadings to be as certain as if no cell were missing. No round
+raises it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+# NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,18 +34,18 @@ from .aligning import LARGEST
 from .holes import BLOCK, Holes
 from .kernels import Starts, by_numpy, given_gram, kernel_for
 
-# Features that do not exist: patterns whose holes differ by no more are worked on together.
+# Dummy features: patterns whose numbers of holes differ by at most this many are solved together.
 PADDING = 3
-# Pairs of holes whose places are kept however small the data are.
+# Up to this many pairs of holes, their places are kept however small the data are.
 FEW_PAIRS = 1 << 21
-# Rounds that are made at least, all in all, where any are.
+# Rounds that a run can be expected to take, for the choice of the solver.
 USUAL_ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class RowNormal:
-    """Mean and log C of a row, and what EVB's closed form found: directions (p, k), moments of the
-    components, noise. `exactly` is the rank to keep, None where it is found.
+    """Mean and log C of a row, and the result of EVB's closed form: directions (p, k), moments of
+    the components, noise. `exactly` is the rank to keep; None lets the closed form choose it.
     """
 
     mean: FloatArray
@@ -60,7 +60,7 @@ class RowNormal:
         return int(self.directions.shape[1])
 
     def with_one_less(self) -> RowNormal | None:
-        """The same law without its weakest component; None if there is none."""
+        """This distribution without its weakest component; None if it has no components."""
         k, s2 = self.rank - 1, self.noise_variance
         if k < 0:
             return None
@@ -76,7 +76,7 @@ class RowNormal:
 
     @cached_property
     def padded_precision(self) -> FloatArray:
-        """P, with features that do not exist, of variance 1 and independent, after the others."""
+        """P, followed by the dummy features, which are independent and have variance 1."""
         p = self.mean.size
         P = np.eye(p + PADDING)
         P[:p, :p] = self.precision
@@ -93,12 +93,12 @@ def row_normal(
     return RowNormal(mean, logs, np.empty((p, 0)), None, noise_variance, exactly)
 
 
-# --- rows with as many holes --------------------------------------------------------------------
+# --- rows with equally many holes ---------------------------------------------------------------
 
 
 class HoleGroup(NamedTuple):
-    """Patterns with about as many holes: these (m, h), their rows, where the rows of each begin
-    among these, and where entries of P for pairs of holes are, if that is kept.
+    """Patterns with about equally many holes: their holes (m, h), their rows, where each pattern's
+    rows begin among these, and the places of pairs of holes in P, None if they are not kept.
     """
 
     holes: NDArray[np.intp]
@@ -108,10 +108,10 @@ class HoleGroup(NamedTuple):
 
 
 def grouped(data: Holes) -> list[HoleGroup]:
-    """Patterns by their number of holes, a block of them at a time.
+    """Patterns grouped by their number of holes, at most `BLOCK` patterns in a group.
 
-    Groups are few because patterns with fewer holes than others of their group have some of the
-    `PADDING` features that do not exist in their place.
+    To keep groups few, patterns with fewer holes than others of their group are filled up with some
+    of the `PADDING` dummy features.
     """
     missing = ~np.asarray(data.patterns, dtype=np.bool_)
     counts, found = missing.sum(axis=1), []
@@ -126,7 +126,7 @@ def grouped(data: Holes) -> list[HoleGroup]:
 
 
 def _padded(missing: NDArray[np.bool_], h: int) -> NDArray[np.intp]:
-    """Holes of each pattern, and features that do not exist up to h of them."""
+    """Holes of each pattern, filled up to h with dummy features: (m, h)."""
     lacking = h - missing.sum(axis=1)
     padding = np.arange(PADDING) < lacking[:, None]
     return np.nonzero(np.hstack([missing, padding]))[1].reshape(len(missing), h)
@@ -142,13 +142,13 @@ def _group(
 
 
 def _places(holes: NDArray[np.intp], p: int) -> NDArray[np.intp]:
-    """Where the padded P, row by row, has what belongs to pairs of holes (h(h + 1)/2, m)."""
+    """Flat indices of the pairs of holes in the padded P: (h(h + 1)/2, m)."""
     k, l = np.triu_indices(holes.shape[1])
     return np.asarray(holes[:, k].T * (p + PADDING) + holes[:, l].T)
 
 
 class _Sums(NamedTuple):
-    """Over some rows: Σ⟨ddᵀ⟩ and Σ⟨d⟩ of deviations d from the mean, and Σ log|Cov| of holes."""
+    """Sums over some rows: Σ⟨ddᵀ⟩ and Σ⟨d⟩ of deviations d from the mean, Σ log|Cov| of holes."""
 
     products: FloatArray
     total: FloatArray
@@ -176,7 +176,8 @@ def _expected(group: HoleGroup, values: FloatArray, normal: RowNormal, solved: S
     return _Sums(d.T @ d + total, d.sum(axis=0), float(sizes @ log_dets))
 
 
-# Means of rows and packed covariances of patterns from packed precisions and what pulls at rows.
+# From packed precisions and the pull on each row: means of rows, packed covariances of patterns,
+# and log determinants of these.
 Solver = Callable[[FloatArray, FloatArray, Starts], tuple[FloatArray, FloatArray, FloatArray]]
 
 
@@ -201,8 +202,8 @@ def _by_library(
 
 @dataclass(frozen=True, eq=False)
 class CovarianceEM:
-    """Rounds over data with holes: at most so many components, the noise, or "auto", and the least
-    that it may be. Rows and cells all count the same.
+    """EM rounds over data with holes, with `most` components at most. `noise` is the noise variance
+    or "auto", and `least_noise` its lower limit. All rows and cells count the same.
     """
 
     data: Holes
@@ -219,13 +220,13 @@ class CovarianceEM:
         (n, _), m = self.data.shape, len(self.data.patterns)
         holes = np.array([group.holes.shape[1] for group in self.groups])
         sizes = np.array([len(group.holes) for group in self.groups])
-        # As for matrices of one size that take as much work in all.
+        # The size at which m equal matrices would cost as much.
         usual = round(float((sizes @ holes**3.0 / m) ** (1 / 3)))
         many = USUAL_ROUNDS * n, USUAL_ROUNDS * m
         return _by_library if kernel_for(*many, usual) is by_numpy else _by_kernel
 
     def step(self, state: RowNormal) -> tuple[RowNormal, Info]:
-        """Expect the holes, then solve for everything else."""
+        """Expectations of the holes, then the closed form for everything else."""
         data, (n, p) = self.data, self.data.shape
         parts = list(self._sums(state))
         products = np.sum([part.products for part in parts], axis=0)
@@ -266,7 +267,7 @@ class CovarianceEM:
 
 
 class CovarianceChart:
-    """Mean and log C as a vector: C may be any, a round leads to one of low rank plus noise."""
+    """Mean and log C as a vector. C need not be low-rank plus noise: the next round makes it so."""
 
     def point(self, state: RowNormal, like: Vector | None) -> StatePoint:
         k, l = np.triu_indices(state.mean.size)

@@ -1,13 +1,13 @@
-"""Normal densities whose covariance is low-rank plus noise, of whole rows and of rows with holes.
+"""Normal densities whose covariance is low-rank plus noise, for complete rows and rows with holes.
 
-Under N(0, LLᵀ + diag ψ), with sums over the cells of a row that are there,
+Under N(0, LLᵀ + diag ψ), with sums over the observed cells of a row,
 
     G = I + Σⱼ lⱼlⱼᵀ/ψⱼ,    a = G⁻¹Σⱼ lⱼzⱼ/ψⱼ,
     −2 log p(z) = Σⱼ(zⱼ − lⱼᵀa)²/ψⱼ + ‖a‖² + log|G| + Σⱼ log 2πψⱼ,
 
 where a and G⁻¹ are mean and covariance of the scores given z. G depends on the pattern of holes
-alone. What lies off the components is formed before it is squared, so that rows near them keep
-their digits. `scale` is what columns were divided by: densities are those of scale·z.
+alone. Residuals off the components are formed before they are squared, so that rows near the
+components lose no digits. `scale` are the divisors of the columns: densities are those of scale·z.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ def distances_of_complete(
 ) -> tuple[Array, float]:
     """zᵀC⁻¹z of each row, C = Wᵀ diag(spread) W + noise·I, and log|C| + 2 Σ log scale.
 
-    The `directions` W are orthonormal rows, so that nothing has to be inverted. Z is used for what
-    lies off them.
+    The `directions` W are orthonormal rows, so that nothing has to be inverted. Z is overwritten.
     """
     xp = array_namespace(Z)
     k, p = directions.shape
@@ -56,13 +55,14 @@ def log_density_of_complete(
 
 @dataclass(frozen=True, eq=False)
 class LowRankNormal:
-    """N(0, LLᵀ + diag ψ) for rows with holes; made by `low_rank_normal`, arrays are where rows are.
+    """N(0, LLᵀ + diag ψ) for rows with holes, made by `low_rank_normal`; arrays live with the rows.
 
     `outer` are packed lⱼlⱼᵀ/ψⱼ, `pull` is L/ψ, `loadings` Lᵀ, `precisions` 1/ψ, and `logs` are
     log 2πψ, those of the scale included.
 
-    Rows are given by their values, 0 in holes, (n, p), and those with the same holes are together:
-    `mask` is 1.0 where a pattern has cells (m, p), its rows begin at one of `starts` (m + 1,).
+    Rows are given by their values, 0 in holes, (n, p), sorted so that rows with the same holes are
+    together: `mask` is 1.0 in the observed cells of each pattern (m, p), and `starts` (m + 1,) says
+    where its rows begin.
     """
 
     outer: Array
@@ -72,18 +72,18 @@ class LowRankNormal:
     logs: Array
 
     def scores(self, values: Array, mask: Array, starts: Places) -> tuple[Array, Array, Array]:
-        """a of each row (n, k), and of each pattern G⁻¹ (m, k, k) and log|G⁻¹| (m,)."""
+        """a of each row (n, k), and G⁻¹ (m, k, k) and log|G⁻¹| (m,) of each pattern."""
         xp = array_namespace(values)
         gram, pull = xp.matmul(mask, self.outer).T, xp.matmul(values, self.pull)
         return given_gram(gram, pull, starts, np.ones(self.loadings.shape[0]), 1.0)
 
     def log_densities(self, values: Array, mask: Array, starts: Places) -> Array:
-        """Log density of the cells that are there, for each row."""
+        """Log density of the observed cells of each row."""
         distance, logs = self.distances(values, mask, starts)
         return -0.5 * (distance + logs)
 
     def distances(self, values: Array, mask: Array, starts: Places) -> tuple[Array, Array]:
-        """zᵀC⁻¹z of the cells that are there, for each row, and log|2πC|."""
+        """zᵀC⁻¹z and log|2πC| of the observed cells of each row."""
         xp, pattern = array_namespace(values), pattern_of_rows(starts)
         a, _, log_dets = self.scores(values, mask, starts)
         rest = (values - xp.matmul(a, self.loadings)) * taken(mask, pattern)
@@ -94,7 +94,7 @@ class LowRankNormal:
 def low_rank_normal(
     loadings: FloatArray, noises: FloatArray, *, scale: FloatArray, like: Array
 ) -> LowRankNormal:
-    """From L (p, k) and ψ (p,), for rows that are where `like` is."""
+    """The `LowRankNormal` of L (p, k) and ψ (p,), for rows on the device of `like`."""
     over = loadings / noises[:, None]
     outer = packed(over[:, :, None] * loadings[:, None, :])
     logs = np.log(2 * np.pi * noises) + 2 * np.log(scale)

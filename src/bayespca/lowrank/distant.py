@@ -1,7 +1,7 @@
-"""A matrix with holes whose rows are on the workers of Dask: what belongs to columns is here.
+"""A matrix with holes whose rows live on Dask's workers, while its columns are updated here.
 
-A pass over rows is one task for each block, given what belongs to columns, and a tree of sums that
-ends here. Nothing of the size of the rows does.
+In a pass over rows, each block is one task, which gets the parameters of the columns, and a tree of
+sums ends here. Nothing as large as the rows is brought here.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from .observing import counts_and_totals, new_rows
 
 @dataclass(frozen=True, eq=False)
 class DistantHoles(IncompleteRows):
-    """Data with holes whose rows are on workers: `blocks` become `Holes` there.
+    """Data with holes whose rows live on workers, where `blocks` become `Holes`.
 
-    `lengths` are the rows of each block; all else as in `Holes`.
+    `lengths` are the numbers of rows of the blocks; everything else is as in `Holes`.
     """
 
     blocks: tuple[Delayed, ...]
@@ -58,7 +58,7 @@ class DistantHoles(IncompleteRows):
         return sum(self.lengths), self.location.size
 
     def _with(self, weights: RowWeights) -> DistantHoles:
-        """Blocks get their part of the weights when they are read."""
+        """These data with other weights; each block gets its part of them when it is read."""
         parts = [RowWeights(*pair) for pair in zip(*map(self._parts, weights), strict=True)]
         blocks = tuple(mapped_parts(Holes._with, self.blocks, parts))
         return replace(self, blocks=blocks, weights=weights)
@@ -69,14 +69,14 @@ class DistantHoles(IncompleteRows):
         return replace(self, blocks=tuple(blocks))
 
     def _parts(self, of_rows: FloatArray) -> list[FloatArray]:
-        """What belongs to the rows of each block."""
+        """Values of all rows, split into those of each block."""
         return np.split(of_rows, np.cumsum(self.lengths)[:-1])
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
         return total_over(self.blocks, sums, *given)
 
     def matrix(self, rows: Callable[..., NDArray[Any]], *given: Any) -> Partitions:
-        """Made when it is read."""
+        """The matrix that a function makes of rows; blocks are made when they are read."""
         kind = np.dtype(np.float64)
         chunks = tuple(mapped_parts(rows, self.blocks, broadcast=given))
         return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
@@ -84,7 +84,7 @@ class DistantHoles(IncompleteRows):
     def altered(
         self, matrix: Partitions, change: Change[Given, Total], steps: Sequence[Given]
     ) -> tuple[Partitions, Total]:
-        """Nothing of the matrix is kept but the steps that lead to it."""
+        """The altered matrix and the sums; only the steps are kept, not the matrix itself."""
         altered = self.matrix(altered_copy, change, steps)
         return altered, self.total(sums_of_last, change, steps)
 
@@ -97,12 +97,12 @@ class DistantHoles(IncompleteRows):
         return replace(matrix, chunks=chunks, n_features=columns.size)
 
 
-# --- what columns hold -------------------------------------------------------------------------
+# --- summaries of columns ----------------------------------------------------------------------
 
 
 class ColumnLook(NamedTuple):
-    """What some blocks hold: their rows, those with values in each block, rows without; how many
-    values each column has, their sum, the smallest and the largest.
+    """Summary of some blocks: number of rows, number of rows with values in each block, rows
+    without values; number of values of each column, their sum, the smallest and the largest.
     """
 
     n_rows: int
@@ -114,18 +114,18 @@ class ColumnLook(NamedTuple):
     high: FloatArray
 
     def location(self, *, center: bool) -> FloatArray:
-        """Means of columns that have values."""
+        """Means of the columns, 0 for columns without values and if not `center`."""
         return np.asarray(center * self.totals / np.maximum(self.counts, 1))
 
     def largest(self, *, center: bool) -> FloatArray:
-        """The largest difference from the location: that of an extreme value, for differences are
-        rounded in the order of the numbers.
+        """The largest distance from the location, which is that of an extreme value because
+        rounding keeps the order of differences.
         """
         location = self.location(center=center)
         return np.maximum(np.abs(self.low - location), np.abs(self.high - location))
 
     def constant(self, *, center: bool) -> NDArray[np.bool_]:
-        """Columns that do not vary, of those that have values."""
+        """Mask of the columns that have values but do not vary."""
         rounding = sum(self.known) * EPS * np.abs(self.location(center=center))
         small = self.largest(center=center) <= rounding
         same = is_constant(self.low, self.high, center=True) & small
@@ -133,7 +133,7 @@ class ColumnLook(NamedTuple):
 
 
 def look_at(X: Partitions) -> ColumnLook:
-    """What columns hold, by one pass; raise where that is nothing, or infinite."""
+    """Summarise the columns in one pass; raise if there are no values, or infinite ones."""
     look: ColumnLook = computed(reduced(mapped(X, _look), _followed))[0]
     check_any_value(look.counts.sum(), look.n_rows * X.n_features)
     _check_finite(look, X)
@@ -206,16 +206,16 @@ def holes_of_block(
     center: bool,
     rounding: FloatArray | None,
 ) -> Holes:
-    """The rows and columns of a block that have values."""
+    """The `Holes` of a block, without rows and columns that have no values."""
     inside = X[:, live]
     inside = inside[~np.isnan(inside).all(axis=1)]
     data = new_rows(inside, location=location, unit=unit, centred=center)
     if not varying.all():
-        # What is left of a column that does not vary is rounding, which is no data.
+        # Rounding errors are all that is left of a column that does not vary.
         data.values[:, varying == 0] = 0.0
     return replace(data, rounding=rounding)
 
 
 def rows_with_values(X: NDArray[Any], live: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Which rows have values in some columns."""
+    """Mask of the rows that have values in the `live` columns, as a list of one."""
     return [np.asarray(~np.isnan(X[:, live]).all(axis=1))]

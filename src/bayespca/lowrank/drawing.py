@@ -1,4 +1,4 @@
-"""Many small normal vectors at once: draws, and products of a matrix with each; Wishart's roots."""
+"""Draws of many small normal vectors, products of each with a matrix, and Wishart's roots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayespca.arrays.types import Array, FloatArray
 
 
 def times(matrices: Array, rows: Array) -> Array:
-    """One matrix for each row."""
+    """Product of each row with a matrix of its own."""
     return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
 
 

@@ -1,16 +1,16 @@
-"""Two factor matrices, whatever the data: their priors, their coordinates, and what these cost.
+"""Two factor matrices, for any kind of data: their priors, coordinates and free energies.
 
-The likelihood of V ≈ BAᵀ does not see A·R and B·R⁻ᵀ, so R is free to take the free energy to where
-it is lowest. What depends on R are ⟨AᵀA⟩ and ⟨BᵀB⟩ in the priors, and (m − l)·log|R| in the
-entropies of the factors that are integrated out. At the minimum both are diagonal (Hadamard), and
-what remains is one scale for each component. It takes the place of hundreds of sweeps.
+The likelihood of V ≈ BAᵀ is the same for A·R and B·R⁻ᵀ, so R is free to minimise the free energy.
+R enters through ⟨AᵀA⟩ and ⟨BᵀB⟩ in the priors, and through (m − l)·log|R| in the entropies of the
+factors that are integrated out. At the minimum both matrices are diagonal (Hadamard), and one scale
+for each component remains to be found. This replaces hundreds of sweeps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+# NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +24,8 @@ class FactorPrior:
     """Prior variances of the columns of A and B.
 
     kind is "learned" (cₐ = c_b, which fixes the scale that the factors share) or "given": c_b² is
-    `variance` and cₐ² is `variance_a`, 1 for the latent variables of probabilistic PCA. An infinite
-    one is flat.
+    `variance` and cₐ² is `variance_a`, 1 for the latent variables of probabilistic PCA. Infinite
+    variance means a flat prior.
     """
 
     kind: str
@@ -39,8 +39,8 @@ class FactorPrior:
 
 @dataclass(frozen=True)
 class Factors:
-    """A (M rows) and B (L rows) of a family under a prior; `least` is the smallest variance that is
-    learned: a component that has come there is gone.
+    """A (M rows) and B (L rows) of a family under a prior; `least` is the smallest prior variance
+    that is learned: a component that reaches it is gone.
     """
 
     shape: tuple[float, float]
@@ -51,7 +51,7 @@ class Factors:
     # --- priors --------------------------------------------------------------------------------
 
     def priors(self, Sa: FloatArray, Sb: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Given, or c² = (⟨‖a‖²⟩ + ⟨‖b‖²⟩)/(L + M), the same for A and B, from ⟨‖·‖²⟩."""
+        """Prior variances, given or c² = (⟨‖a‖²⟩ + ⟨‖b‖²⟩)/(L + M) for both, from ⟨‖·‖²⟩."""
         if self.prior.is_learned:
             learned = np.maximum((Sa + Sb) / sum(self.shape), self.least)
             return learned, learned
@@ -60,7 +60,7 @@ class Factors:
     # --- coordinates ---------------------------------------------------------------------------
 
     def best_turn(self, Saa: FloatArray, Sbb: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """R and R⁻¹ with the lowest free energy for A·R and B·R⁻ᵀ; None to stay."""
+        """R and R⁻¹ with the lowest free energy for A·R and B·R⁻ᵀ; None if no R helps."""
         H = len(Saa)
         if not H:
             return None
@@ -72,7 +72,7 @@ class Factors:
         is_exact = found is not None and staying.size == H
         if found is None:
             found = _separating(Saa[block], Sbb[block])
-        # Those that are about to go are stretched only, which takes them there.
+        # Components that are about to vanish are only stretched, which makes them vanish.
         Sa, Sb = np.diag(Saa).copy(), np.diag(Sbb).copy()
         R, back = np.eye(H), np.eye(H)
         R[block], back[block] = found[0], found[1]
@@ -80,13 +80,13 @@ class Factors:
         floor = self.least**2
         scales = self._best_scales(np.maximum(Sa, floor), np.maximum(Sb, floor))
         R, back = R * scales, back / scales[:, None]
-        # Rounding errors beside components that are about to go can cost more than the turn gains.
+        # With components about to vanish, rounding errors can cost more than the turn gains.
         if not is_exact and not self._turned_cost(Saa, Sbb, R, back) < self._cost(Saa, Sbb):
             return None
         return R, back
 
     def _best_scales(self, Sa: FloatArray, Sb: FloatArray) -> FloatArray:
-        """f for each component, A·f and B/f: where the slope of the free energy in log f is 0.
+        """f of each component, for A·f and B/f, where the slope of the free energy in log f is 0.
 
         learned: (L + M)(f²Sa − Sb/f²)/(f²Sa + Sb/f²) = m − l,
         given:   f²Sa/cₐ² − Sb/(f²c_b²) = m − l.
@@ -98,7 +98,7 @@ class Factors:
             return np.asarray((ratio * Sb / Sa) ** 0.25)
         Sa, Sb, half = Sa / self.prior.variance_a, Sb / self.prior.variance, 0.5 * (m - l)
         root = np.sqrt(half * half + Sa * Sb)
-        # The two forms of the root: the one without cancellation.
+        # Of the two forms of the root, the one without cancellation.
         return np.sqrt((half + root) / Sa if half >= 0 else Sb / (root - half))
 
     def _turned_cost(
@@ -134,12 +134,12 @@ class Factors:
         return (not self.family.integrates_a) * M + (not self.family.integrates_b) * L
 
     def energy_in_units(self, energy: float, *, rank: int, n_gone: int, unit: float) -> float:
-        """The free energy once A·Bᵀ is in units of which the present one is `unit`.
+        """The free energy after A·Bᵀ is multiplied by `unit`.
 
         A learned prior gives each factor the square root of the unit, a given one leaves all of it
         to B; a density of point-estimated entries changes with their unit. Components that a
-        learned prior has switched off do not count: what they leave depends on where zero begins.
-        The likelihood's part, the number of cells times log unit, is not in it.
+        learned prior has switched off do not count: what they contribute depends on `least`. The
+        likelihood's part, the number of cells times log unit, is not included.
         """
         log_unit = float(np.log(unit))
         if self.prior.is_learned:
@@ -151,7 +151,7 @@ class Factors:
 
     @property
     def gone_energy(self) -> float:
-        """What a component that is zero leaves in the free energy of point-estimated factors."""
+        """Contribution of a zero component to the free energy of point-estimated factors."""
         zero = np.zeros(1)
         prior_a, prior_b = self.priors(zero, zero)
         total = 0.0
@@ -184,8 +184,8 @@ def inverse(matrix: FloatArray) -> FloatArray:
 
 
 def _inverse_of_dependent(matrix: FloatArray) -> FloatArray:
-    """The inverse of a matrix whose columns depend on each other but for rounding, as those of data
-    without noise do: its smallest eigenvalues, at unit diagonal, are as large as rounding errors.
+    """The inverse of a matrix whose columns are linearly dependent up to rounding, as happens with
+    data without noise: at unit diagonal, eigenvalues are at least as large as rounding errors.
     """
     sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
     values, V = np.linalg.eigh(matrix / np.outer(sizes, sizes))
@@ -196,9 +196,9 @@ def _inverse_of_dependent(matrix: FloatArray) -> FloatArray:
 def factor_energy(
     squares: FloatArray, prior: FloatArray, n: float, log_det: float, integrated: bool
 ) -> float:
-    """½Σ(⟨‖·‖²⟩/c² + n log c²), and for n rows their entropy or what normalises a density.
+    """½Σ(⟨‖·‖²⟩/c² + n log c²), less the entropy of n rows or plus a density's normalisation.
 
-    0 for a point-estimated factor under a flat prior, of density one.
+    It is 0 for a point-estimated factor under a flat prior, which has density one.
     """
     if np.isinf(prior).any():
         return -0.5 * (log_det + n * prior.size * (1 + LOG_2PI)) if integrated else 0.0
@@ -209,7 +209,7 @@ def factor_energy(
 
 
 def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
-    """Components that are not so small beside the largest that a turn would be rounding."""
+    """Components so large, relative to the largest, that a turn of them is more than rounding."""
     a, b = np.diag(Saa), np.diag(Sbb)
     return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
 
@@ -217,9 +217,9 @@ def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
 def _separating(
     Saa: FloatArray, Sbb: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """R with RᵀSaaR diagonal where columns of A are nearly dependent: some of A·R are nearly 0.
+    """R with RᵀSaaR diagonal, R⁻¹, that diagonal, and the diagonal of R⁻¹SbbR⁻ᵀ.
 
-    Also R⁻¹, that diagonal, and the one of R⁻¹SbbR⁻ᵀ.
+    For nearly dependent columns of A: some columns of A·R are nearly 0.
     """
     sizes = np.sqrt(np.diag(Saa))
     _, V = np.linalg.eigh(Saa / np.outer(sizes, sizes))
@@ -236,7 +236,7 @@ def _diagonalising(
     except np.linalg.LinAlgError:
         return None
     pivots = np.diag(root) ** 2
-    if pivots.min() < SINGULAR * pivots.max():  # a component is about to go
+    if pivots.min() < SINGULAR * pivots.max():  # a component is about to vanish
         return None
     values, vectors = np.linalg.eigh(root.T @ Sbb @ root)
     values, vectors = values[::-1], vectors[:, ::-1]

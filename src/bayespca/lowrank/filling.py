@@ -1,4 +1,4 @@
-"""A matrix with holes that are filled by itself: with the low-rank part of EVB's closed form."""
+"""Holes of a matrix filled with the low-rank part of EVB's closed form for that matrix."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bayespca.spectrum.solving import solve
 from .holes import Holes, IncompleteRows, altered_copy
 from .rows import suited_blocks
 
-# Times that the filled matrix is factorized and filled again: at least, and as long as its rank
-# falls, which is cheap beside a sweep with components too many.
+# Rounds of factorizing and refilling: the fewest, and the most as long as the rank falls. A round
+# is cheap beside a sweep with too many components.
 ROUNDS = 5
 MOST_ROUNDS = 30
 # Components to start with beyond those found in the filled matrix; the free energy drops them.
@@ -29,7 +29,7 @@ SPARE = 3
 
 
 class Low(NamedTuple):
-    """A low-rank part of rows x: their scores weights·(x − mean) along the directions `right`.
+    """The low-rank part of rows x: scores weights·(x − mean) along the directions `right`.
 
     `right` and `weights` are (rank, p), `less` is weights·mean; all NumPy arrays.
     """
@@ -50,8 +50,8 @@ class Filled:
 
     `right` are the directions of that part, with spare components at a tenth of their strength;
     `spread` are the mean squares of the scores along them. `noise_variance` is that of the closed
-    form over the share of cells that are observed, because holes were filled without noise; but no
-    less than the mean square of what is left in observed cells.
+    form over the share of observed cells, because holes were filled without noise; it is never less
+    than the mean squared residual of observed cells.
     """
 
     values: Any
@@ -61,10 +61,10 @@ class Filled:
 
 
 def fill(data: IncompleteRows, *, most: int, exactly: bool = False, engine: str = "auto") -> Filled:
-    """Fill with zeros (the means), then a few times with the closed form's low-rank matrix.
+    """Fill holes with zeros (the means), then repeatedly with the closed form's low-rank matrix.
 
-    A filled matrix looks less noisy than it is and its components weaker, so a few more than it
-    shows are taken along; with `exactly`, as many as `most`.
+    A filled matrix looks less noisy than the data and its components weaker, so a few more than it
+    shows are kept; with `exactly`, as many as `most`.
     """
     filled, before = data.matrix(altered_copy, _refill), np.inf
     lows: tuple[Low, ...] = ()
@@ -88,7 +88,7 @@ class _Refilled(NamedTuple):
 
 
 def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
-    """Put the low-rank part in the holes."""
+    """Put the low-rank part in the holes, and return the sums over rows."""
     xp, right = array_namespace(filled), at(filled, low.right)
     squares, total = 0.0, np.zeros(len(low.right))
     for block in suited_blocks(data, len(low.right)):
@@ -96,7 +96,7 @@ def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
         part = xp.matmul(scores, right)
         full = xp.where(taken(block.seen, block.pattern), block.values, part)
         filled[block.rows, :] = full
-        # Where the holes are, the two are the same.
+        # In holes the difference is 0.
         full -= part
         squares += float(xp.sum(full * full))
         total += to_numpy(xp.sum(scores * scores, axis=0))
@@ -104,7 +104,7 @@ def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
 
 
 def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> tuple[Low, float]:
-    """The low-rank part of a complete matrix, with the rank to start with, and its noise."""
+    """The low-rank part of a complete matrix, at the rank to start with, and its noise variance."""
     needed = most if exactly else 0
     found = decompose(X, plan=solve, center=centred, engine=engine, n_needed=needed, random_state=0)
     solution = solve(found.spectrum)
@@ -118,7 +118,7 @@ def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> tupl
 
 
 def _along(found: Decomposition, rank: int, weight: FloatArray) -> Low:
-    """(X − mean)·rightᵀ, times a weight for each direction."""
+    """The `Low` with scores (X − mean)·rightᵀ, times a weight for each direction."""
     right = np.asarray(to_numpy(fixed_signs(found.right(rank))), dtype=np.float64)
     weights = right * weight[:, None]
     return Low(right, weights, weights @ np.asarray(to_numpy(found.mean), dtype=np.float64))
@@ -130,7 +130,7 @@ def all_kept(
     """Directions of all components that a plan might keep, the mean squares of the scores along
     them, and its noise variance.
 
-    In a filled matrix they are weaker than in a complete one, by the share of cells that are there.
+    Components are weaker in a filled matrix than in a complete one, by the share of observed cells.
     """
     X, everything = filled.values, np.iinfo(np.int64).max
     found = decompose(X, plan=plan, center=data.centred, engine=engine, n_needed=everything)

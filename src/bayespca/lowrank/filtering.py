@@ -1,9 +1,9 @@
-"""The filter that makes noise white which is alike in neighbouring features.
+"""The filter that whitens noise that is correlated between neighbouring features.
 
     z_1 = √(1 − φ²)·v_1,   z_j = v_j − φ·v_{j−1}
 
 Its matrix L, z = Lv, is bidiagonal with determinant √(1 − φ²). Noise that is autoregressive along
-the features, of variance σ²/(1 − φ²), becomes white of variance σ². With φ = 0 nothing changes.
+the features with variance σ²/(1 − φ²) becomes white with variance σ². With φ = 0 nothing changes.
 """
 
 from __future__ import annotations

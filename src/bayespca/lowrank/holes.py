@@ -1,4 +1,4 @@
-"""A matrix with holes, as the updates want it: at unit scale, zeros in the holes, by pattern."""
+"""A matrix with holes as updates need it: at unit scale, with zeros in holes, sorted by pattern."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from bayespca.inference.checkpoint import fingerprint
 
 from .patterns import pattern_of_rows
 
-# Patterns, and rows, that are worked on at a time: what belongs to them stays in the cache, and
-# what Python does for them, one thread after another, is little against it. Blocks are smaller
-# where there would be few of them, so that there is work for several threads.
+# Most patterns and rows of a block: its numbers stay in the cache, while Python's overhead, which
+# threads cannot share, stays small. Few patterns are split into smaller blocks, so that several
+# threads have work.
 BLOCK = 1024
 LEAST_BLOCK = 128
 BLOCKS = 64
@@ -36,15 +36,15 @@ ROWS = 4096
 
 Total = TypeVar("Total")
 Given = TypeVar("Given")
-# Changes a copy of the values by what is given, and sums something up over the rows.
+# Alters a copy of the values, given some parameters, and returns sums over the rows.
 Change = Callable[[Array, "Holes", Given], Total]
 
 
 class RowWeights(NamedTuple):
-    """How much rows count where that is not the same for all.
+    """Weights of rows, where they differ.
 
-    `root` is √w: rows are multiplied by it, and it is their regressor of the mean. `shares` is what
-    is left of each row when the mean has taken its part: (n,) both.
+    `root` is √w: rows are multiplied by it, and it is their regressor of the mean. `shares` is the
+    part of each row that is left after the mean is removed: (n,) both.
     """
 
     root: FloatArray
@@ -52,13 +52,13 @@ class RowWeights(NamedTuple):
 
     @classmethod
     def of(cls, precision: FloatArray, *, centred: bool) -> RowWeights:
-        """For rows that count w, of which one is taken in all."""
+        """Weights for rows with precisions w; a mean takes one row in total from the shares."""
         taken = precision / precision.sum() if centred and precision.size > 1 else 0 * precision
         return cls(np.sqrt(precision), 1 - taken)
 
 
 class IncompleteRows(ABC):
-    """Data with holes as sweeps see them, wherever the rows are: what is known of the columns, and
+    """Data with holes as sweeps use them, wherever the rows live: properties of the columns, and
     sums over rows. Names are those of `Holes`.
     """
 
@@ -75,13 +75,13 @@ class IncompleteRows(ABC):
 
     @property
     def freedom(self) -> int:
-        """M: rows, less the one that the mean takes."""
+        """M: the number of rows, less one for the mean."""
         return max(self.shape[0] - self.centred, 1)
 
     @property
     def share(self) -> float:
-        """How much of a row is left when the mean has taken its part of it, besides what rows have
-        as their own share.
+        """Part of a row that is left after the mean is removed; 1 where rows have shares of their
+        own, which include it.
         """
         return self.freedom / self.shape[0] if self.weights is None else 1.0
 
@@ -97,7 +97,7 @@ class IncompleteRows(ABC):
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
-        """Which row of the data as given, without those that have no value, each row is."""
+        """Index of each row in the data as given, where rows without values do not count."""
         orders = self.total(_orders)
         begins = np.cumsum([0, *(order.size for order in orders[:-1])])
         return np.concatenate([order + begin for order, begin in zip(orders, begins, strict=True)])
@@ -117,39 +117,39 @@ class IncompleteRows(ABC):
         return self.total(_squares)
 
     def weighted(self, precision: FloatArray) -> IncompleteRows:
-        """The same with rows that count w, in the order of these rows."""
+        """These data with row weights w, in the order of these rows."""
         found = self._with(RowWeights.of(precision, centred=self.centred))
-        # Which do not depend on them.
+        # Counts do not depend on weights.
         vars(found).update(column_counts=self.column_counts, row_counts=self.row_counts)
         return found
 
     @abstractmethod
     def multiplied(self, rows: FloatArray, columns: FloatArray) -> IncompleteRows:
-        """Rows and columns multiplied by numbers, in the order of these rows."""
+        """These data with rows and columns multiplied by numbers, in the order of these rows."""
 
     @abstractmethod
     def _with(self, weights: RowWeights) -> IncompleteRows:
-        """The same with other weights."""
+        """These data with other row weights."""
 
     @abstractmethod
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
-        """What a function sums up over rows, whose sums over more rows `added` would merge."""
+        """Sums over rows that a function returns; `added` can merge those of several blocks."""
 
     @abstractmethod
     def matrix(self, rows: Callable[..., Array], *given: Any) -> Any:
-        """A matrix that a function makes of rows, each from its own row."""
+        """A matrix that a function makes of the rows, one row from each."""
 
     @abstractmethod
     def altered(
         self, matrix: Any, change: Change[Given, Total], steps: Sequence[Given]
     ) -> tuple[Any, Total]:
-        """The copy of the values that all `steps` but the last led to, after the last one, and what
-        that one summed up.
+        """The copy of the values after the last of the `steps`, and the sums of that step. `matrix`
+        is the copy before it.
         """
 
     @abstractmethod
     def over(self, matrix: Any, sums: Callable[..., Total], *given: Any) -> Total:
-        """What a function sums up over the rows of a matrix that was made of these."""
+        """Sums that a function returns over the rows of a matrix that was made of these rows."""
 
     @abstractmethod
     def columns_of(self, matrix: Any, columns: NDArray[np.intp]) -> Any:
@@ -169,22 +169,22 @@ class Holes(IncompleteRows):
     starts
         Where the rows of each pattern begin, with n at the end: (m + 1,).
     order
-        Which row of X each row is: (n,).
+        Index in X of each row: (n,).
     location, unit
-        What was subtracted from the columns, and divided by.
+        Numbers that were subtracted from the columns, and divisors of the columns.
     centred
         Whether the mean is part of the model.
     weights
-        How much rows count; None where all count 1. They are not part of `values`.
+        Weights of the rows; None where all count 1. They are not part of `values`.
     unweighted
-        The values, where cells count differently, which `values` and `patterns` are multiplied by;
-        each row is a pattern of its own then. None where all count 1.
+        Where cells have weights, the values without them: `values` are then multiplied by the
+        weights, `patterns` are the weights, and each row is a pattern of its own. None where all
+        cells count 1.
     known
-        Precisions of cells that are known, relative to the others, 0 in holes; None if there are
-        none.
+        Known precisions of cells, relative to each other, 0 in holes; None if there are none.
     rounding
-        Variance of each column that comes of how its numbers were written down, which is added to
-        all squares of what is left in cells; None where it is left out of account.
+        Variance of each column due to the rounding of its numbers, which is added to all squared
+        residuals of cells; None where rounding is ignored.
 
     All but `values` and `patterns` are NumPy arrays.
     """
@@ -220,14 +220,14 @@ class Holes(IncompleteRows):
 
     @property
     def shares(self) -> FloatArray:
-        """Rows of each pattern, each with its own share: (m,)."""
+        """Number of rows of each pattern, each counted by its share: (m,)."""
         return _shares(self.weights, self.starts)
 
     def _with(self, weights: RowWeights) -> Holes:
         return replace(self, weights=weights)
 
     def with_cells(self, precision: Array) -> Holes:
-        """The same with cells that count ω, 0 in holes: it takes the place of the mask."""
+        """These data with cell weights ω, 0 in holes, which replace the mask."""
         found = replace(
             self,
             values=self.values * precision,
@@ -240,7 +240,7 @@ class Holes(IncompleteRows):
 
     @property
     def plain_values(self) -> Array:
-        """The values, whatever cells count."""
+        """The values without weights of cells."""
         return self.values if self.unweighted is None else self.unweighted
 
     def multiplied(self, rows: FloatArray, columns: FloatArray) -> Holes:
@@ -257,7 +257,7 @@ class Holes(IncompleteRows):
     def altered(
         self, matrix: Array, change: Change[Given, Total], steps: Sequence[Given]
     ) -> tuple[Array, Total]:
-        """The copy is altered where it is."""
+        """The copy, altered in place, and the sums of the last step."""
         return matrix, change(matrix, self, steps[-1])
 
     def over(self, matrix: Array, sums: Callable[..., Total], *given: Any) -> Total:
@@ -267,7 +267,7 @@ class Holes(IncompleteRows):
         return columns_of(matrix, columns)
 
     def __sizeof__(self) -> int:
-        """Bytes: Dask goes by them when it makes room in the memory of a worker."""
+        """Size in bytes, by which Dask makes room in the memory of a worker."""
         return int(sum(getattr(a, "nbytes", 0) for a in vars(self).values()))
 
     def over_columns(self, x: FloatArray) -> FloatArray:
@@ -275,7 +275,7 @@ class Holes(IncompleteRows):
         return to_numpy(self.over_columns_there(x))
 
     def over_columns_there(self, x: Array) -> Array:
-        """The same where the data are."""
+        """As `over_columns`, but the result stays where the data are."""
         xp, here = array_namespace(self.values), at(self.values, x)
         found = cuda.sums_where(self.patterns, here) if cuda.is_served(self.patterns) else None
         if found is not None:
@@ -297,11 +297,11 @@ class Holes(IncompleteRows):
         return to_numpy(total)
 
     def blocks(self, most: int | None = None) -> Iterator[Block]:
-        """The rows, a few hundred patterns at a time; with `most`, that many rows."""
+        """The rows in blocks of a few hundred patterns; with `most`, of at most that many rows."""
         return (self.block(*edge) for edge in self.edges(most))
 
     def block(self, first: int, last: int) -> Block:
-        """Some of the rows."""
+        """The block from row `first` up to row `last`."""
         low = int(np.searchsorted(self.starts, first, side="right")) - 1
         high = int(np.searchsorted(self.starts, last, side="left"))
         rows, which = slice(first, last), slice(low, high)
@@ -329,7 +329,7 @@ class Holes(IncompleteRows):
         return found
 
     def in_order(self, rows: Array) -> Array:
-        """What belongs to the rows, in the order of X."""
+        """Values that belong to the rows, in the order of X."""
         if np.array_equal(self.order, np.arange(self.order.size)):
             return rows
         return taken(rows, np.argsort(self.order))
@@ -337,8 +337,8 @@ class Holes(IncompleteRows):
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some of the rows: which rows and patterns they are, their values, what is observed in their
-    patterns, where the rows of each pattern begin among these rows, and how much they count.
+    """A block of rows: slices of its rows and patterns, its values, the masks of its patterns,
+    where the rows of each pattern begin in the block, and row weights.
     """
 
     rows: slice
@@ -355,12 +355,12 @@ class Block:
 
     @property
     def pattern(self) -> NDArray[np.intp]:
-        """The pattern of each row, among these patterns."""
+        """The pattern of each row, among those of the block."""
         return pattern_of_rows(self.starts)
 
     @property
     def shares(self) -> FloatArray:
-        """Rows of each pattern, each with its own share: (m,)."""
+        """Number of rows of each pattern, each counted by its share: (m,)."""
         return _shares(self.weights, self.starts)
 
 
@@ -371,7 +371,7 @@ def _shares(weights: RowWeights | None, starts: NDArray[np.intp]) -> FloatArray:
 
 
 def altered_copy(data: Holes, change: Change[Given, Total], steps: Sequence[Given] = ()) -> Array:
-    """The values, altered by one step after the other."""
+    """A copy of the values, altered by one step after another."""
     matrix = array_namespace(data.values).asarray(data.values, copy=True)
     for step in steps:
         change(matrix, data, step)
@@ -379,12 +379,12 @@ def altered_copy(data: Holes, change: Change[Given, Total], steps: Sequence[Give
 
 
 def sums_of_last(data: Holes, change: Change[Given, Total], steps: Sequence[Given]) -> Total:
-    """What the last of the steps sums up."""
+    """Sums that the last of the steps returns."""
     return change(altered_copy(data, change, steps[:-1]), data, steps[-1])
 
 
 def digests_of_cells(data: Holes) -> list[str]:
-    """Short texts that differ where cells do."""
+    """Digests of the cells, which differ where cells do."""
     return [fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
 
 

@@ -1,8 +1,8 @@
-"""What is read from the posterior of a PCA when rows have holes: scores, densities, filled cells.
+"""The posterior of a PCA for rows with holes: scores, projections, densities and draws.
 
 Every function takes rows with NaN for holes; complete rows are a special case. Names and meanings
-are those of `posterior`. Rows may be NumPy arrays or on the device of another library: what
-belongs to rows is then computed there, and stays there.
+are those of `posterior`. Rows may be NumPy arrays or live on the device of another library: results
+for rows are then computed there, and stay there.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class HolesPosterior:
     Attributes
     ----------
     columns
-        Posterior of B and μ, prior of A, noise, for data less `mean` and over `unit`.
+        Posterior of B and μ, prior of A, noise, for data less `mean`, over `scale` and `unit`.
     mean, scale
-        Posterior means of the columns, and what columns are divided by (ones unless scaled); (p,).
+        Posterior means of the columns, and divisors of the columns (ones unless scaled); (p,).
     unit
-        What scaled data are divided by so that their size is about 1.
+        Divisor of scaled data that makes their size about 1.
     components
         Orthonormal directions for scaled data: (k, p).
     basis
@@ -66,13 +66,13 @@ class HolesPosterior:
     latent_variance
         Variance of a before its row is seen: (k,).
     tails
-        Of rows that have noise of their own, and scores in its units.
+        Tails of rows that have noise of their own, and scores in units of it.
     cell_tails
-        Of cells that have noise of their own.
+        Tails of cells that have noise of their own.
     learned_from
         Digests of the rows that B was learned from, where rows have noise of their own.
 
-    `mean`, `scale` and `components` live where the data did; all else are NumPy arrays.
+    `mean`, `scale` and `components` live where the data did; all others are NumPy arrays.
     """
 
     columns: Columns
@@ -93,7 +93,7 @@ class HolesPosterior:
 
     @property
     def directions(self) -> Array:
-        """How features move with each score: no filter is used where there are holes."""
+        """Changes of the features with each score: the components, as holes allow no filter."""
         return self.components
 
     def check(self) -> None:
@@ -120,7 +120,7 @@ def from_columns(
 ) -> HolesPosterior:
     """The posterior record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W.
 
-    With `like`, what lives where the data did has the place and the type of that array.
+    With `like`, arrays that live where the data did get the device and the dtype of that array.
     """
     H = columns.rank
     U, S, Qt = np.linalg.svd(columns.b[:, :H], full_matrices=False)
@@ -152,7 +152,7 @@ def from_directions(
     noise_variance: float,
     integrated: bool = True,
 ) -> HolesPosterior:
-    """The record for a posterior that was found on complete data.
+    """The posterior record of a fit of complete data, for rows with holes.
 
     `ridge` is σ² over the prior variance of the scores (k,), `loading_variance` the posterior
     variance of the entries of the directions (p, k).
@@ -165,7 +165,7 @@ def from_directions(
     b_cov = np.zeros((p, k + 1, k + 1))
     b_cov[:, range(k), range(k)] = loading_variance
     s2 = max(noise_variance / unit**2, np.finfo(np.float64).tiny)
-    # A flat prior leaves scores undetermined where a row has few cells: this takes the smallest.
+    # A flat prior leaves scores of rows with few cells undetermined: this picks the smallest.
     prior_a = s2 / np.maximum(ridge, LEAST_RIDGE)
     columns = Columns(b, b_cov, prior_a, s2, integrated)
     basis = np.eye(k) * unit
@@ -176,18 +176,18 @@ def from_directions(
 
 
 def _typed(posterior: HolesPosterior, values: Array) -> Array:
-    """Results have the type that the training data had."""
+    """Values in the dtype of the training data."""
     name = numpy_dtype(posterior.components.dtype).name
     return cast(values, getattr(array_namespace(values), name))
 
 
 def _placed(posterior: HolesPosterior, values: FloatArray) -> Array:
-    """What has no rows is found on the host, and given where the components are."""
+    """Values that were computed on the host, moved to where the components are."""
     return to_namespace(values, posterior.components)
 
 
 def unit_of_columns(posterior: HolesPosterior) -> FloatArray:
-    """What columns are divided by."""
+    """Divisors of the columns."""
     return posterior.unit * on_host(posterior.scale)
 
 
@@ -197,7 +197,7 @@ def _rows(posterior: HolesPosterior, X: Array) -> Holes:
 
 
 def weighed_rows(posterior: HolesPosterior, X: Array) -> Holes:
-    """The same with cells that count as much as they should."""
+    """`_rows` with weights of cells, where cells have noise of their own."""
     data = _rows(posterior, X)
     if not posterior.cell_tails.are_heavy:
         return data
@@ -205,15 +205,15 @@ def weighed_rows(posterior: HolesPosterior, X: Array) -> Holes:
 
 
 def _latent(posterior: HolesPosterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Posterior mean of a for each row, its covariance for each pattern, and the patterns."""
+    """Posterior mean of a for each row, its covariance for each pattern, and the rows' patterns."""
     data = weighed_rows(posterior, X)
     a, cov = latent(data, posterior.columns)
     return data.in_order(a), cov, data.in_order(data.pattern)
 
 
 class _Distances(NamedTuple):
-    """Squared distance of each row from the mean, log|2πC| and how many cells it has, at a row's
-    variance of 1; on the host, in the order of the rows.
+    """Squared distance of each row from the mean, its log|2πC| and its number of cells, for a row
+    variance u of 1; on the host, in the order of the rows.
     """
 
     distance: FloatArray
@@ -241,14 +241,14 @@ def variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
 
 
 def squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray]:
-    """Squares that tell the noise of each row, and how many cells they are of; (n,) both."""
+    """Squares that determine the noise of each row, and the number of its cells; (n,) both."""
     distance, _, counts = _distances(posterior, X)
     old, data = np.isin(digests(X), posterior.learned_from), _rows(posterior, X)
     return with_squares_of_sweeps(distance, old, data, posterior.columns), counts
 
 
 def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
-    """What is found for the rows of each block, in the order of X."""
+    """Results of `work` for the rows of each block, in the order of X."""
     found = [work(block) for block in suited_blocks(data, rank)]
     return data.in_order(array_namespace(data.values).concat(found, axis=0))
 
@@ -258,7 +258,7 @@ def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
 
 @on_host_for_cells
 def scores(posterior: HolesPosterior, X: Array) -> Array:
-    """Posterior mean of the scores, from the cells that are there."""
+    """Posterior mean of the scores, from observed cells."""
     data = weighed_rows(posterior, X)
     a = data.in_order(latent_means(data, posterior.columns))
     return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
@@ -272,13 +272,13 @@ def scores_and_std(
     covariances: FloatArray | None = None,
     new_rows: NewRows | None = None,
 ) -> tuple[Array, Array]:
-    """Scores, and their standard deviations: how far a row without noise is from them, along the
-    components that were found; see `posterior.scores_and_std`.
+    """Scores, and their standard deviations: distances of the noise-free row from them, along the
+    fitted components; see `posterior.scores_and_std`.
 
-    With P = (Σⱼbⱼbⱼᵀ + σ²/⟨a²⟩)⁻¹ of the cells of a row, scores are a, those of a new row PΣⱼbⱼxⱼ,
-    and their covariance is σ²P. What a row has outside the subspace of the components is noise to
-    the cells that are there: o = (1 − BB⁺)e, where eⱼ has the variance ⟨ãᵀCⱼã⟩, moves scores by
-    PΣⱼbⱼoⱼ. `covariances` are used for Cⱼ in place of the posterior's.
+    With P = (Σⱼbⱼbⱼᵀ + σ²/⟨a²⟩)⁻¹ over the observed cells of a row, scores are a, those of a new
+    row are PΣⱼbⱼxⱼ, and their covariance is σ²P. The part of a row outside the subspace of the
+    components acts as noise on observed cells: o = (1 − BB⁺)e, where eⱼ has the variance ⟨ãᵀCⱼã⟩,
+    moves scores by PΣⱼbⱼoⱼ. `covariances` replace the posterior's Cⱼ.
     """
     columns, data = posterior.columns, weighed_rows(posterior, X)
     a = latent_means(data, columns)
@@ -309,8 +309,8 @@ def scores_and_std(
 
 
 class Rows(NamedTuple):
-    """Rows in the data's order: means of a, their covariance for each pattern, how far scores are
-    off, and the variance of each row's noise.
+    """Rows in the data's order: means of a, its covariance for each pattern, errors of the scores,
+    and the variance of each row's noise.
     """
 
     mean: Array
@@ -320,7 +320,7 @@ class Rows(NamedTuple):
 
 
 def _of_new_rows(data: Holes, posterior: HolesPosterior, rows: Rows, known: NewRows) -> Array:
-    """`more_variance` of rows: (n, k)."""
+    """`more_variance` of rows with holes: (n, k)."""
     xp, found = array_namespace(rows.off), array_namespace(rows.off).zeros_like(rows.off)
     M, noise = at(rows.mean, posterior.basis), rows.noise
     for block in suited_blocks(data, posterior.columns.rank) if found.shape[1] else ():
@@ -338,8 +338,10 @@ def _of_new_rows(data: Holes, posterior: HolesPosterior, rows: Rows, known: NewR
 def _by_outside(
     data: Holes, posterior: HolesPosterior, rows: tuple[Array, Array], C: FloatArray
 ) -> Array:
-    """Σⱼ ⟨ãᵀCⱼã⟩·(M P cⱼ)² of each score, cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the
-    order of the data's rows, which have the means and the covariances σ²P of `rows`.
+    """Variance of each score due to the part of a row outside the subspace of the components,
+
+    Σⱼ ⟨ãᵀCⱼã⟩·(M P cⱼ)² with cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the order of the
+    data's rows. `rows` are the means and the covariances σ²P of the scores.
     """
     (a, cov), k = rows, posterior.columns.rank
     xp, b = array_namespace(a), posterior.columns.b[:, :k]
@@ -363,7 +365,7 @@ def _by_outside(
 
 
 def latent_std(posterior: HolesPosterior) -> Array:
-    """Standard deviation of each score over the training data; 1 for one that is always 0."""
+    """Standard deviation of each score over the training data; 1 for a score that is always 0."""
     d = latent_variance_of_scores(posterior)
     return _placed(posterior, np.sqrt(np.where(d > 0, d, 1.0)))
 
@@ -374,9 +376,9 @@ def latent_variance_of_scores(posterior: HolesPosterior) -> FloatArray:
 
 
 def project(posterior: HolesPosterior, X: Array) -> Array:
-    """Least-squares coordinates along the components, from the cells that are there.
+    """Least-squares coordinates along the components, from observed cells.
 
-    Where the cells of a row do not determine some direction, its coordinate along that is 0.
+    If the cells of a row do not determine a direction, the coordinate along it is 0.
     """
     data = _rows(posterior, X)
     W = on_host(posterior.components)
@@ -390,7 +392,7 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
         inverse = taken(inverse, block.pattern)
         Z = block.values * posterior.unit
         T = times(inverse, xp.matmul(Z, components.T))
-        # Squares of singular values have lost digits, which the residuals bring back.
+        # Squares of singular values have lost digits; a step from the residuals restores them.
         rest = (Z - xp.matmul(T, components)) * taken(block.mask, block.pattern)
         return T + times(inverse, xp.matmul(rest, components.T))
 
@@ -419,7 +421,7 @@ def along_components(posterior: HolesPosterior) -> FloatArray:
 
 
 def predictive_noise(posterior: HolesPosterior) -> FloatArray:
-    """σ² and what the uncertainty of B and μ adds to it, of each scaled feature."""
+    """Noise variance of each scaled feature of a new row: σ² plus the uncertainty of B and μ."""
     return _noise_at_unit_scale(posterior) * posterior.unit**2
 
 
@@ -440,10 +442,10 @@ def precision(posterior: HolesPosterior) -> Array:
 
 @on_host_for_cells
 def log_density(posterior: HolesPosterior, X: Array) -> Array:
-    """Log density of the cells that are there in each row, under the predictive Gaussian.
+    """Log density of the observed cells of each row, under the predictive Gaussian.
 
-    Where rows have noise of their own, under Student's t; where cells have, a bound on it, from
-    scores and weights of cells that are found for each row.
+    Where rows have noise of their own it is that of Student's t. Where cells have, it is a bound,
+    from scores and weights of cells that are fitted to each row.
     """
     if posterior.cell_tails.are_heavy:
         data = weighed_rows(posterior, X)
@@ -463,8 +465,8 @@ def log_density(posterior: HolesPosterior, X: Array) -> Array:
 
 
 def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array:
-    """n new rows, drawn from the Gaussian with the predictive mean and covariance; from Student's t
-    where rows, or cells, have noise of their own.
+    """Draw n new rows from the Gaussian with the predictive mean and covariance, or from Student's
+    t where rows or cells have noise of their own.
     """
     B = _weights(posterior)
     psi = _noise_at_unit_scale(replace(posterior, cell_tails=NORMAL))
@@ -490,5 +492,5 @@ def _noise_at_unit_scale(posterior: HolesPosterior) -> FloatArray:
 
 
 def _unit_of_rows(posterior: HolesPosterior) -> FloatArray:
-    """What columns of a new row are divided by, which may have noise of its own."""
+    """Divisors of the columns of a new row, times √⟨u⟩ where rows have noise of their own."""
     return unit_of_columns(posterior) * np.sqrt(posterior.tails.spread)

@@ -30,17 +30,16 @@ from .weighing import on_host_for_cells
 
 @dataclass(frozen=True, eq=False)
 class Unknown:
-    """What intervals know besides of all that a factorised posterior takes for known; see
-    `intervals`.
+    """Uncertainty that a factorised posterior leaves out and intervals include; see `intervals`.
 
     Attributes
     ----------
     covariances
-        Those of (B, μ), in place of the posterior's: (p, k + 1, k + 1).
+        Covariances of (B, μ), in place of the posterior's: (p, k + 1, k + 1).
     left_out
-        Variance that cells without noise have of components that were left out, of scaled data.
+        Variance of noise-free scaled cells that is due to components that were left out.
     degrees
-        ν: the noise is known as well as from so many squares.
+        ν: the noise variance is as certain as an estimate from this many squares.
     """
 
     covariances: FloatArray
@@ -49,7 +48,7 @@ class Unknown:
 
     @property
     def wider(self) -> float:
-        """How much larger variances are than with a noise variance that is known."""
+        """Factor by which variances grow because the noise variance is not known."""
         return wider(self.degrees)
 
 
@@ -64,13 +63,13 @@ def impute(
 ) -> tuple[Array, Array]:
     """X with its holes filled by their posterior mean, and the standard deviation of each cell.
 
-    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀSᵢbⱼ + tr SᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
-    are there have 0. Sᵢ = Σᵢ + Λ⁻¹(Σₛ bₛbₛᵀ·ãᵀCₛã + rₛ²Cₛ)Λ⁻¹, Λ = σ²Σᵢ⁻¹ (Σᵢ and σ² in units of
-    the row's noise, where rows have their own): Σᵢ is that of given loadings, and cells s of the
-    row, of which rₛ is left, have loadings that are uncertain; see `_following`. With `unknown`, Cⱼ
-    are its covariances, components that were left out count where noise, which contains them, does
-    not, and all is Student's t, as σ² is not known; without, measured cells have Sᵢ = Σᵢ, as the
-    posterior says.
+    The variance is Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀSᵢbⱼ + tr SᵢCⱼ; with `noise` it is that of a measurement,
+    larger by σ². Observed cells have 0. Sᵢ = Σᵢ + Λ⁻¹(Σₛ bₛbₛᵀ·ãᵀCₛã + rₛ²Cₛ)Λ⁻¹ with Λ = σ²Σᵢ⁻¹
+    (Σᵢ and σ² in units of the row's noise, where rows have their own): Σᵢ holds for given loadings,
+    and the second term for the uncertain loadings of the observed cells s, with residuals rₛ; see
+    `_following`. With `unknown`, Cⱼ are its covariances, components that were left out add to the
+    variance unless `noise` is included, which contains them, and variances are those of Student's
+    t, because σ² is not known. Without `unknown`, measurements have Sᵢ = Σᵢ, as in the posterior.
     """
     xp, columns, data = array_namespace(X), posterior.columns, weighed_rows(posterior, X)
     follows = 0.0 if noise and unknown is None else 1.0
@@ -126,8 +125,8 @@ def sample_imputation(
 ) -> Array:
     """X with its holes filled by one draw of scores, loadings, means and noise.
 
-    With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
-    With `unknown` they have its covariances, scores follow the loadings that were drawn, and the
+    Loadings and means are drawn with `of_columns` if it is given, so that other rows can get the
+    same ones. With `unknown` they have its covariances, scores follow the drawn loadings, and the
     noise variance is drawn as well, so that draws spread as the standard deviations of `impute`.
     """
     xp, columns = array_namespace(X), posterior.columns
@@ -153,14 +152,14 @@ def sample_imputation(
 
 
 def _size_drawn(degrees: float, rng: np.random.Generator) -> float:
-    """σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
+    """A draw of σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
     return float(np.sqrt(degrees / rng.chisquare(degrees))) if np.isfinite(degrees) else 1.0
 
 
 def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
-    """What scores change by where loadings do, to first order: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ what is
-    left of the cells; (n, k), in the order of the data's rows, with the means and the covariances
-    σ²Λ⁻¹ of `rows`.
+    """First-order change of scores with loadings: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ the residuals of
+    the cells; (n, k), in the order of the data's rows. `rows` are the means and the covariances
+    σ²Λ⁻¹ of the scores.
     """
     (a, cov), k = rows, columns.rank
     xp, found = array_namespace(a), array_namespace(a).zeros_like(a)

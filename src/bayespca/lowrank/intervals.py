@@ -1,4 +1,4 @@
-"""What intervals of a finished PCA add to its posterior: see `axes` and `spectrum.left_out`."""
+"""Uncertainty that intervals add to the posterior of a PCA: see `axes` and `spectrum.left_out`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from .new_rows import NewRows
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 
-# What is left out is a product of scores and loadings, there or not: 95 % of it lie within 1.96
-# standard deviations times √1.24 to √1.32. The rest is for strengths that are not known, the less
-# the fewer rows there are, and were found too weak where they are left out; chosen where intervals
-# of simulated data hold. The page of claims has it on other shapes and seeds.
+# The contribution of components that were left out is a product of scores and loadings, present or
+# not: 95 % of it lies within 1.96 standard deviations times √1.24 to √1.32. The rest allows for
+# their strengths, which few rows leave uncertain, and which are underestimated where components are
+# left out. Chosen so that intervals hold on simulated data; the page of claims tests them on other
+# shapes and seeds.
 WIDER, ROWS = 1.4, 12.0
-# Components that were left out are at most this share of the noise, and the noise has a variance.
+# The largest share of the noise that components left out may have, and the fewest degrees of
+# freedom of the noise: with fewer, Student's t has no variance.
 MOST_LEFT_OUT, LEAST_DEGREES = 0.9, 3.0
 
 
@@ -46,7 +48,7 @@ def component_std(fit: PCAFit | VariationalFit) -> Array:
 
 
 def axes_of(fit: PCAFit | VariationalFit) -> Axes:
-    """What the spread of the components of a fit depends on."""
+    """The `Axes` of a fit, which determine the spread of its components."""
     posterior = fit.posterior
     return _of_complete(fit) if isinstance(posterior, Posterior) else _of_holes(fit, posterior)
 
@@ -59,7 +61,7 @@ def _of_complete(fit: PCAFit | VariationalFit) -> Axes:
 
 
 def _of_holes(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Axes:
-    """Strengths are second moments: what is not known of the directions is part of them."""
+    """`Axes` for data with holes. Strengths are second moments, uncertain directions included."""
     n, variances = float(fit.spectrum.shape[1]), latent_variance_of_scores(posterior)
     found = variances / posterior.noise_variance * (1 + along_components(posterior).sum(axis=0))
     W = on_host(posterior.components)
@@ -67,9 +69,9 @@ def _of_holes(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Axes:
 
 
 def _counts(posterior: HolesPosterior, n: float) -> FloatArray:
-    """Cells of each column: σ² times the precision of its mean, given its loadings.
+    """Observed cells of each column: σ² times the precision of its mean, given its loadings.
 
-    All n where there is no mean, or the column is constant.
+    It is n where there is no mean, or the column is constant.
     """
     columns = posterior.columns
     precision = np.linalg.pinv(columns.b_cov, hermitian=True)[:, -1, -1]
@@ -78,10 +80,10 @@ def _counts(posterior: HolesPosterior, n: float) -> FloatArray:
 
 
 def of_new_rows(fit: PCAFit | VariationalFit) -> NewRows:
-    """What is known of the scores that new rows have; see `axes.variances_along`.
+    """Distribution of the covariance of the scores of new rows; see `axes.variances_along`.
 
-    Relative to the variances that the posterior has. The covariance of two scores, found from as
-    many rows, has half of the variance that theirs have: ½√(VₕVₗ).
+    It is relative to the variances of the posterior. The covariance of two scores, estimated from
+    the same rows, has half the variance that their variances have: ½√(VₕVₗ).
     """
     posterior, found = fit.posterior, axes_of(fit)
     if isinstance(posterior, HolesPosterior):
@@ -96,17 +98,17 @@ def of_new_rows(fit: PCAFit | VariationalFit) -> NewRows:
 
 
 def unknown(fit: PCAFit | VariationalFit, posterior: HolesPosterior, degrees: float) -> Unknown:
-    """What intervals of cells add to the posterior; `degrees` are those of the noise."""
+    """Uncertainty that intervals of cells add to the posterior, with ν `degrees` for the noise."""
     return Unknown(covariances_of_columns(fit, posterior), variance_left_out(fit), degrees)
 
 
 def degrees_of_noise(fit: PCAFit | VariationalFit) -> float:
-    """ν of a noise variance that is found from the cells: its estimate has the variance 2σ⁴/ν.
+    """ν of a noise variance that is estimated from the cells: the estimate has variance 2σ⁴/ν.
 
-    Without components that were left out, one for each cell that is not spent on the mean and on k
-    components, f(n − k)(p − k). Those that were left out are noise that the cells of a row have in
-    common: with eigenvalues λ of the covariance of this noise, whose mean is σ², ν is less by
-    1 + f(Σλ²/(pσ⁴) − 1), f being the share of cells that are there.
+    If no components were left out, ν counts the cells that are not spent on the mean and on k
+    components, f(n − k)(p − k) with the share f of observed cells. Components that were left out
+    are noise that the cells of a row have in common: with eigenvalues λ of the covariance of this
+    noise, whose mean is σ², ν is divided by 1 + f(Σλ²/(pσ⁴) − 1).
     """
     (p, n), k = fit.spectrum.shape, fit.n_components
     f = _rows(fit) / max(n, 1.0)
@@ -114,7 +116,7 @@ def degrees_of_noise(fit: PCAFit | VariationalFit) -> float:
 
 
 def common_noise(fit: PCAFit | VariationalFit) -> float:
-    """Σλ²/(pσ⁴) − 1 of the eigenvalues of the noise, with the components that were left out."""
+    """Σλ²/(pσ⁴) − 1 of the eigenvalues of the noise, components that were left out included."""
     p, (sizes, probabilities) = fit.spectrum.shape[0], fit.left_out.T
     total, squares = sizes @ probabilities, sizes**2 @ probabilities
     rest = 1 - min(total / p, MOST_LEFT_OUT)
@@ -124,9 +126,9 @@ def common_noise(fit: PCAFit | VariationalFit) -> float:
 def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
     """Covariances of (B, μ) for intervals: (p, k + 1, k + 1).
 
-    A factorised posterior has loadings for given scores. Here directions are never more certain
-    than `axes.leaning_out` says, to which it counts that scores are not known and that components
-    were left out; the mean of complete data has σ²/n.
+    A factorised posterior has the uncertainty of loadings for given scores. Here directions are
+    never more certain than `axes.leaning_out` says, which allows for uncertain scores and for
+    components that were left out. The mean of complete data has the variance σ²/n.
     """
     k, covariances = posterior.columns.rank, posterior.columns.b_cov.copy()
     if k:
@@ -139,11 +141,11 @@ def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosteri
 
 
 def _less_certain(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
-    """By what deviations of b are multiplied: (p, k, k), for each column a diagonal matrix in the
+    """Factors for the deviations of b: (p, k, k), for each column a diagonal matrix in the
     coordinates of the components, w = M⁻ᵀb.
     """
     own, least = along_components(posterior), leaning_out(axes_of(fit)).T
-    # Entries of a direction of which nothing is known have the variance 1/p.
+    # Entries of a wholly unknown direction have the variance 1/p.
     least = np.minimum(least, 1 / len(own))
     ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))
     basis = posterior.basis / posterior.unit
@@ -153,9 +155,9 @@ def _less_certain(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Fl
 
 
 def variance_left_out(fit: PCAFit | VariationalFit) -> float:
-    """Variance of a cell without noise, of scaled data, that its posterior does not contain.
+    """Variance of a noise-free scaled cell that its posterior does not contain.
 
-    What is left out is spread over all cells: Σ P(l)·ℓₗσ²/p.
+    Components that were left out are spread over all cells: Σ P(l)·ℓₗσ²/p, with a margin.
     """
     sizes, probabilities = fit.left_out.T
     s2, p = fit.posterior.noise_variance, fit.spectrum.shape[0]
@@ -164,7 +166,7 @@ def variance_left_out(fit: PCAFit | VariationalFit) -> float:
 
 
 def _rows(fit: PCAFit | VariationalFit) -> float:
-    """So many complete rows have as many cells as were seen."""
+    """Number of complete rows that would have as many cells as were observed."""
     n = float(fit.spectrum.shape[1])
     if isinstance(fit.posterior, Posterior):
         return n

@@ -1,5 +1,5 @@
-"""The posterior of rows given that of columns, pattern by pattern: by NumPy, by numba for many, by
-a kernel of its own on NVIDIA's GPUs.
+"""The posterior of rows given that of columns, pattern by pattern: by NumPy, by numba where there
+are many patterns, or by a CUDA kernel on NVIDIA's GPUs.
 
 Packed matrices lie in columns, one for each pattern: H(H + 1)/2 × m.
 """
@@ -23,11 +23,11 @@ from .patterns import pattern_of_rows
 
 Starts = NDArray[np.intp]
 
-# Multiplications of a sweep beyond which a compiled kernel is worth the seconds of its compilation,
-# and how many of them NumPy's calls for one small matrix take the time of.
+# Multiplications per sweep beyond which a compiled kernel is worth the seconds it takes to compile,
+# and multiplications that take as long as NumPy's calls for one small matrix.
 MANY = 2e7
 CALLS = 2500
-# Rows of a pattern from which on they are worth a product of their own.
+# Rows per pattern beyond which a matrix product for each pattern pays.
 ALIKE = 16
 
 
@@ -43,22 +43,22 @@ class UpdatedRows(NamedTuple):
 
 
 class OwnRows(NamedTuple):
-    """What rows have of their own where they do not all count the same.
+    """Numbers that replace common ones where rows do not all count the same.
 
-    `shares` is what the covariances of the rows of each pattern count in Σ⟨ããᵀ⟩, all together (m,);
-    `last` is the last entry of each row's ã, else 1 (n,).
+    `shares` is the weight of each pattern's covariance in Σ⟨ããᵀ⟩, summed over its rows (m,);
+    `last` is the last entry of each row's ã, which is otherwise 1 (n,).
     """
 
     shares: Array
     last: Array
 
 
-# What `by_numpy` takes and returns.
+# Any function with the arguments and the result of `by_numpy`.
 Kernel: TypeAlias = Callable[..., UpdatedRows]
 
 
 def kernel_for(n: int, m: int, H: int) -> Kernel:
-    """What is fastest for n rows with m patterns; it may use `gram` and `pull` for its results."""
+    """The fastest kernel for n rows with m patterns; it may overwrite `gram` and `pull`."""
     if m * (H**3 + CALLS) <= MANY or n > ALIKE * m:
         return by_numpy
     from .compiled import by_loops
@@ -67,7 +67,7 @@ def kernel_for(n: int, m: int, H: int) -> Kernel:
 
 
 def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
-    """Whether n rows with m patterns, where `like` is, are updated by `by_device`."""
+    """Whether `by_device` can update n rows with m patterns on the device of `like`."""
     return n <= ALIKE * m and cuda.is_served(like) and cuda.fits(H)
 
 
@@ -80,7 +80,7 @@ def by_device(
     s2: float,
     own: OwnRows | None = None,
 ) -> UpdatedRows:
-    """As `by_numpy`, by one kernel, but without covariances; means take the place of `pull`."""
+    """As `by_numpy`, by a CUDA kernel and without covariances; `pull` is overwritten by means."""
     own_or_none = {} if own is None else own._asdict()
     a, second, log_dets = cuda.update_rows(gram, pull, starts, share, ridge, s2, **own_or_none)
     return UpdatedRows(a, None, second, log_dets)
@@ -106,11 +106,11 @@ def by_numpy(
     starts
         Where the rows of each pattern begin, with n at the end. Every pattern has rows.
     share
-        What the covariance of each row counts in Σ⟨ããᵀ⟩.
+        Weight of each row's covariance in Σ⟨ããᵀ⟩.
     ridge
         σ²/cₐ²: (H,).
     own
-        What takes the place of `share` and of the 1 in ã.
+        Replaces `share` and the 1 in ã, where rows do not all count the same.
     """
     H = pull.shape[1]
     shares = share * np.diff(starts) if own is None else own.shares
@@ -123,7 +123,7 @@ def by_numpy(
 
 
 def over_patterns(packed: Array) -> Array:
-    """The sum of what lies in columns, one for each pattern."""
+    """Sum over the patterns, which are the columns of `packed`."""
     found = cuda.column_sums(packed.T) if cuda.is_served(packed) else None
     return array_namespace(packed).sum(packed, axis=1) if found is None else found
 
@@ -133,8 +133,8 @@ def given_gram(
 ) -> tuple[Array, Array, Array]:
     """Means Σᵢrᵢ/σ² of rows, covariances Σ = σ²(gram + ridge)⁻¹ of patterns, log|Σ|.
 
-    For arrays of any namespace; `starts` and `ridge` are on the host. `gram` and `pull` may be used
-    for the results.
+    Works on arrays of any namespace; `starts` and `ridge` are on the host. It may overwrite `gram`
+    and `pull`.
     """
     xp = array_namespace(pull)
     H, m = pull.shape[1], starts.size - 1

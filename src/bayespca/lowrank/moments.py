@@ -1,4 +1,4 @@
-"""What a sweep over any cells knows of both factors once it has gone through them, and its cost."""
+"""Moments of both factors after a sweep, for any kind of data, and their free energy."""
 
 from __future__ import annotations
 

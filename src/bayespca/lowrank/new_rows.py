@@ -1,7 +1,7 @@
-"""What scores of new rows owe to variances along the components that are not known.
+"""Uncertainty of the scores of new rows that is due to unknown variances along the components.
 
-Scores have a prior, of the variance that rows were seen to have along the components. New rows have
-another one along these, and it was found from few rows: see `axes.variances_along`.
+The prior of the scores has the variance of the fitted rows along the components. New rows have
+another variance along them, and it was estimated from few rows: see `axes.variances_along`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from bayespca.arrays.types import Array, FloatArray
 from .axes import WEIGHTS
 from .drawing import times
 
-# A variance that is as good as none.
+# A variance that is as good as 0.
 SMALLEST = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
 class NewRows:
-    """What is known of the covariance Δ that scores of new rows have.
+    """Distribution of the covariance Δ of the scores of new rows.
 
     Attributes
     ----------
     expected
-        d: the variances that the posterior takes for it; (k,).
+        d: the variances that the posterior assumes; (k,).
     variances
-        Δₕₕ/dₕ at Gauss's points: (k, 9), to be weighed by `axes.WEIGHTS`.
+        Δₕₕ/dₕ at the quadrature points: (k, 9), to be weighted by `axes.WEIGHTS`.
     between
         Variance of Δₕₗ/√(dₕdₗ), whose mean is 0; (k, k), 0 on the diagonal.
     """
@@ -43,16 +43,16 @@ class NewRows:
 def more_variance(
     cov: Array, mean: Array, off: Array, known: NewRows, noise: Array | float = 1.0
 ) -> Array:
-    """⟨(m′ − T)²⟩ + diag⟨C′ − C⟩ of each score of new rows: (n, k), over what is not known of Δ.
+    """⟨(m′ − T)²⟩ + diag⟨C′ − C⟩ of each score of new rows: (n, k), averaged over Δ.
 
-    m and C are mean and covariance at the variances that are expected, and T = m − `off`. `cov` is
-    C of each row (n, k, k), or its diagonal if it is one and all rows have the same. A change δ of
-    1/Δₕₕ is of rank one: m′ − m = −Ceₕ·fmₕ and C′ − C = −f·CeₕeₕᵀC, f = δ/(1 + δCₕₕ). Changes of
-    Δₕₗ count to first order: m′ − m = C(eₕmₗ + eₗmₕ)·Δₕₗ/(dₕdₗ). Where rows have noise of their
-    own, variances are in units of it, which `noise` has: (n, 1).
+    m and C are mean and covariance at the expected variances, and T = m − `off`. `cov` is C of each
+    row (n, k, k), or the diagonal of a diagonal C that all rows share. A change δ of 1/Δₕₕ is of
+    rank one: m′ − m = −Ceₕ·fmₕ and C′ − C = −f·CeₕeₕᵀC, f = δ/(1 + δCₕₕ). Changes of Δₕₗ count to
+    first order: m′ − m = C(eₕmₗ + eₗmₕ)·Δₕₗ/(dₕdₗ). Where rows have noise of their own, variances
+    are in units of that noise, which `noise` gives: (n, 1).
     """
     xp, weights = array_namespace(mean), at(mean, WEIGHTS)
-    # All in units of the expected variances: their squares may overflow.
+    # Everything is in units of the expected variances, whose squares may overflow.
     d = at(mean, np.where(known.expected > 0, known.expected, 1.0))
     root = xp.sqrt(d)
     mean, off = mean / root, off / root

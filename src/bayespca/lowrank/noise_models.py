@@ -1,10 +1,10 @@
-"""Noise models, the third axis: which rows, columns or cells have a variance of their own.
+"""Noise models, the third axis: whether rows, columns or cells have variances of their own.
 
 The noise of cell (i, j) has the variance σ²·uᵢ·vⱼ/τᵢⱼ; a model says which of the factors differ
 from 1, each with a gamma prior that is learned (`scales`). Where only rows and columns differ, data
-divided by √(uᵢvⱼ) have noise of one variance, and with it the closed form. Cells of their own need
-sweeps with weights. A row's scores are in units of its noise, and a column's loadings in those of
-the column's: their priors are those of the scaled data.
+divided by √(uᵢvⱼ) have noise of one variance, so that the closed form applies. Variances of cells
+need sweeps with weights. A row's scores are in units of the row's noise, and a column's loadings in
+units of the column's noise: their priors are those of the scaled data.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ OUTLYING_ROWS = "outlying-rows"
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """What has a noise variance of its own.
+    """Parts of the data that have noise variances of their own.
 
     Attributes
     ----------
     name
-        As users choose it.
+        Name by which users choose it.
     rows, columns, cells
         Whether each of them has a variance of its own.
     neighbours
-        Whether neighbouring features are alike: noise is autoregressive along their order.
+        Whether noise is correlated between neighbouring features: autoregressive in their order.
     """
 
     name: str
@@ -37,12 +37,12 @@ class NoiseModel:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether sums over rows are not enough to learn it."""
+        """Whether learning it takes the rows themselves, not only sums over them."""
         return self.rows or self.cells
 
     @property
     def reason(self) -> str:
-        """What speaks for it, as a sentence without its end; nothing for equal noise."""
+        """The reason for it, as a sentence without a full stop; empty for equal noise."""
         if self.cells:
             return "Some cells have far larger errors than others"
         if self.neighbours:

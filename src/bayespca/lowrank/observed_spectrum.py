@@ -1,14 +1,14 @@
-"""Singular values where cells are missing, for rules that know complete data: an approximation.
+"""Approximate singular values of data with missing cells, for rules that need complete data.
 
-A matrix without holes that tells about as much as the cells that are there: what was fitted, and
-what is left over in a cell, divided by the share f of cells that are there, in the place of noise,
+They are those of a matrix without holes that holds about as much information as the observed cells:
+the fitted matrix, plus residuals of observed cells over their share f in place of noise,
 
-    Y = ⟨BAᵀ⟩ + P∘(X − ⟨BAᵀ⟩)/f,    P = 1 in cells that are there, 0 in holes,
+    Y = ⟨BAᵀ⟩ + P∘(X − ⟨BAᵀ⟩)/f,    P = 1 in observed cells, 0 in holes,
 
-so that components that were shrunk or dropped get back what was taken from them, and noise has the
-variance σ²/f in all cells (the debiased estimate of Chen, Fan, Ma and Yan 2019). Its singular
-values have the posterior of complete data, with the detection limit √(p/n)/f. Where cells count
-differently, P is what they count, and f its mean; rows and columns are divided by their noise.
+so that components that were shrunk or dropped regain what they lost, and noise has the variance
+σ²/f in all cells (the debiased estimate of Chen, Fan, Ma and Yan 2019). The singular values of Y
+have the posterior of complete data, with the detection limit √(p/n)/f. Where cells have weights, P
+are these weights, and f is their mean; rows and columns are divided by their noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .holes_posterior import HolesPosterior
 
 
 class ObservedSpectrum(NamedTuple):
-    """Singular values of Y, and the share f of cells that are there."""
+    """Singular values of Y, and the share f of observed cells."""
 
     spectrum: Spectrum
     share: float
@@ -40,7 +40,7 @@ def spectrum_of_observed(
 ) -> ObservedSpectrum:
     """The spectrum of Y.
 
-    `rows` are those of the data that have cells, in the columns that are `live`, as they count.
+    `rows` are the rows of the data that have cells, in the `live` columns, with their weights.
     """
     counts = rows.total(_counts) / rows.shape[0]
     p, centred = int(live.sum()), rows.centred
@@ -54,14 +54,14 @@ def spectrum_of_observed(
 
 
 def _counts(rows: Holes) -> FloatArray:
-    """What the cells of each column count together."""
+    """Sum of the weights of the cells of each column."""
     return np.asarray(to_numpy(rows.mask), dtype=np.float64).sum(axis=0)
 
 
 def _products(
     rows: Holes, posterior: HolesPosterior, live: NDArray[np.bool_], shares: FloatArray
 ) -> FloatArray:
-    """Products of the columns of Y and of ones."""
+    """Products of the columns of Y and of a column of ones."""
     counts = np.asarray(to_numpy(rows.mask), dtype=np.float64)
     columns = np.flatnonzero(live)
     X = np.full((rows.shape[0], live.size), np.nan)
@@ -69,7 +69,7 @@ def _products(
     X[:, columns] = np.where(counts > 0, inside, np.nan)
     there = to_namespace(X, posterior.components)
     fitted = to_numpy(read.reconstruct(posterior, read.scores(posterior, there)))[:, columns]
-    # Of rows and columns with more cells more is left over: all shall have the same noise.
+    # Rows and columns with more cells have larger residuals: this gives all the same noise.
     share = np.sqrt(counts.mean(axis=1, keepdims=True) * shares)
     left = np.where(counts > 0, counts * (inside - fitted), 0.0) / np.where(share > 0, share, 1.0)
     filled = (fitted - to_numpy(posterior.mean)[columns] + left) / to_numpy(posterior.scale)[

@@ -1,4 +1,4 @@
-"""From a matrix with NaN to `Holes`: location and size of columns, and which rows are alike."""
+"""From a matrix with NaN to `Holes`: location and size of columns, and rows sorted by pattern."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .patterns import arranged
 
 
 def observed(X: Array, *, center: bool, scale: bool) -> Holes:
-    """Sort out a matrix with NaN: where columns lie, how large they are, which rows are alike.
+    """Centre and scale a matrix with NaN, and sort its rows by pattern of holes.
 
-    All columns have one unit unless they are scaled, so that a single noise variance keeps its
-    meaning; a column that does not vary keeps the common one.
+    Unless they are scaled, all columns have one unit, so that a single noise variance keeps its
+    meaning; a column that does not vary keeps the common unit.
     """
     seen = _seen(X)
     counts, totals = counts_and_totals(X)
@@ -36,9 +36,9 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
     largest = _largest(data.values)
     for j in np.flatnonzero(largest <= len(data.order) * EPS * np.abs(location)):
         if is_constant(*extremes(to_numpy(X[:, int(j)])), center=True):
-            # What is left of it is rounding, which is not to be taken for data.
+            # Rounding errors are all that is left of it, and must not pass for data.
             data.values[:, int(j)] = largest[j] = 0.0
-    # Squares of what is divided by the largest neither overflow nor vanish.
+    # After division by the largest number, squares neither overflow nor vanish.
     size = float(largest.max()) or 1.0
     unit = size * units(squares_of_columns(data.values, size), counts, center=center, scale=scale)
     values = data.values
@@ -47,7 +47,7 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
 
 
 def units(squares: FloatArray, counts: FloatArray, *, center: bool, scale: bool) -> FloatArray:
-    """What columns are divided by, from Σ(x − location)² of each."""
+    """Divisors of the columns, from Σ(x − location)² of each."""
     unit = np.full(counts.size, np.sqrt(squares.sum() / max(counts.sum(), 1)) or 1.0)
     if not scale:
         return unit
@@ -58,8 +58,8 @@ def units(squares: FloatArray, counts: FloatArray, *, center: bool, scale: bool)
 def new_rows(
     X: Array, *, location: Array, unit: Array, centred: bool = True, overwrite: bool = False
 ) -> Holes:
-    """Rows with NaN, in units that are given; in the memory of X if that may be overwritten and its
-    rows stay where they are.
+    """Rows with NaN, in given units. With `overwrite` they are stored in the memory of X, if their
+    order does not change.
     """
     into = X if overwrite and X.dtype == np.float64 else None
     return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=centred, into=into)
@@ -73,15 +73,15 @@ def sorted_by_pattern(
     *,
     centred: bool = True,
 ) -> Holes:
-    """The record of values with zeros in their holes."""
+    """The `Holes` record of values that have zeros in their holes."""
     order, starts, first = arranged(to_numpy(seen))
-    if first.size < order.size:  # else there is nothing to be gained by sorting
+    if first.size < order.size:  # otherwise sorting gains nothing
         values, seen = taken(values, order), taken(seen, first)
     return Holes(values, seen, starts, order, location, unit, centred)
 
 
 def _seen(X: Array) -> Array:
-    """True where observed: NaN alone is not equal to itself."""
+    """True where observed: only NaN differs from itself."""
     return X == X  # noqa: PLR0124
 
 
@@ -106,9 +106,9 @@ def _sorted(
     centred: bool,
     into: Array | None = None,
 ) -> Holes:
-    """(X − location)/unit, written where its rows belong: there is no second copy of it."""
+    """(X − location)/unit, with each row written straight to its place, to avoid a second copy."""
     xp = array_namespace(X)
-    # Which rows are alike is found out on the host: what is observed is brought there once.
+    # Patterns are sorted on the host, so the mask is copied there once.
     order, starts, first = arranged(to_numpy(seen))
     some_alike = first.size < order.size
     moves = bool((order[1:] < order[:-1]).any())
@@ -126,17 +126,17 @@ def _sorted(
 
 
 def _without_holes(cells: Array, seen: Array) -> Array:
-    """Cells with 0 where nothing was observed, in the memory of the cells where that can be."""
+    """Cells with 0 where nothing was observed, in place where possible."""
     if not is_numpy_array(cells):
         xp = array_namespace(cells)
         return xp.where(seen, cells, xp.zeros_like(cells))
-    # Five times as fast as np.where, which stumbles over random masks.
+    # Five times as fast as np.where, which is slow on random masks.
     np.putmask(cells, ~seen, 0.0)
     return cells
 
 
 def _largest(values: Array) -> FloatArray:
-    """The largest size of a number in each column."""
+    """The largest absolute value in each column."""
     xp = array_namespace(values)
     blocks = (xp.max(xp.abs(values[rows, :]), axis=0) for rows in row_blocks(values))
     return np.max([to_numpy(block) for block in blocks], axis=0)

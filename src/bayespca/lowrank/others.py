@@ -1,4 +1,4 @@
-"""What each cell of a row should be by its other cells, whether it is there or not."""
+"""Predictions of each cell from the other cells of its row, for observed and missing cells."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from bayespca.arrays.types import FloatArray
 
 from .holes_posterior import HolesPosterior, predictive_noise
 
-# So many numbers are worked with at a time.
+# Numbers per block of rows.
 AT_ONCE = 2_000_000
 
 
 def by_others(posterior: HolesPosterior, X: FloatArray) -> FloatArray:
-    """E(xᵢⱼ | the other cells of row i that are there), over the scales of the columns, less means.
+    """E(xᵢⱼ | the other observed cells of row i), less the column's mean and over its scale.
 
-    Rows are Bt + noise with t ~ N(0, I) and noise variances ψ. With G = I + BᵀΨ⁻¹B over the cells
-    that are there, and the leverage hⱼ = bⱼᵀG⁻¹bⱼ/ψⱼ, a cell xⱼ that is there is taken back from
-    the prediction x̂ⱼ that it had its share in: (x̂ⱼ − hⱼxⱼ)/(1 − hⱼ).
+    Rows are Bt + noise with t ~ N(0, I) and noise variances ψ. With G = I + BᵀΨ⁻¹B over observed
+    cells and the leverage hⱼ = bⱼᵀG⁻¹bⱼ/ψⱼ, an observed cell xⱼ has contributed to its own
+    prediction x̂ⱼ; without that contribution the prediction is (x̂ⱼ − hⱼxⱼ)/(1 − hⱼ).
     """
     B = on_host(posterior.components).T @ posterior.basis * np.sqrt(posterior.latent_variance)
     psi = predictive_noise(posterior)

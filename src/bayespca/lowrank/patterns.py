@@ -1,4 +1,4 @@
-"""Which rows have the same holes, and an order in which these are together."""
+"""Patterns of holes: rows that share one, and an order that puts such rows together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Places = NDArray[np.intp]
 def arranged(
     seen: NDArray[np.bool_],
 ) -> tuple[Places, Places, Places]:
-    """An order in which rows with the same pattern are together, where the rows of each pattern
-    begin in it, and a row that has each pattern. Rows that are all different stay as they are.
+    """An order of the rows that puts those with the same pattern together, where each pattern
+    begins in it, and one row of each pattern. If all rows differ, they stay in their order.
     """
     first, which = patterns_of(seen)
     if first.size == len(seen):
@@ -23,18 +23,18 @@ def arranged(
 
 
 def patterns_of(seen: NDArray[np.bool_]) -> tuple[Places, Places]:
-    """A row that has each of the different rows of a mask, and which of these each row is."""
+    """One row of each pattern in a mask, and the index of each row's pattern."""
     bits = np.packbits(seen, axis=1)
     _, first, which = np.unique(_hashes(bits), return_index=True, return_inverse=True)
     if first.size < len(bits) and not np.array_equal(bits, bits[first[which]]):
-        # Two patterns with one hash.
+        # Two patterns share a hash.
         rows = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
         _, first, which = np.unique(rows, return_index=True, return_inverse=True)
     return first, which.ravel()
 
 
 def _hashes(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A number for each row of bytes that differs where rows do, but for an accident."""
+    """A number for each row of bytes that almost surely differs where rows differ."""
     padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
     words = np.ascontiguousarray(padded).view(np.uint64)
     odd = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
@@ -43,5 +43,5 @@ def _hashes(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def pattern_of_rows(starts: Places) -> Places:
-    """Which pattern each row has."""
+    """Index of each row's pattern."""
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))

@@ -1,8 +1,8 @@
-"""The posterior of PCA on complete data, and everything that is read from it.
+"""The posterior of PCA on complete data: scores, densities, covariances and draws.
 
 A row of X is mean + scale·(Σₕ tₕ wₕ + ε), with orthonormal directions wₕ, scores tₕ and noise ε of
-variance σ². In terms of the factors of aistats2014 Eq. 15, tₕ = aₕ·(bₕ along wₕ): all that is
-stored are products of their moments, which do not depend on how A and B share their scale.
+variance σ². In terms of the factors of aistats2014 Eq. 15, tₕ = aₕ·(bₕ along wₕ). Only products of
+their moments are stored, which do not depend on how A and B share their scale.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Posterior:
     Attributes
     ----------
     mean, scale
-        Column means that were removed, and the scales that columns were divided by; (p,).
+        Column means that were subtracted, and scales that columns were divided by; (p,).
     components
         Directions wₕ: (k, p), orthonormal, for scaled data.
     shrinkage
@@ -47,8 +47,8 @@ class Posterior:
     noise_variance
         σ², of scaled data.
     correlation
-        φ: scaled rows are filtered by z_j − φ·z_{j−1}, which makes noise white that is alike in
-        neighbours; components are those of what the filter leaves.
+        φ: the filter z_j − φ·z_{j−1} whitens scaled rows whose noise is correlated between
+        neighbours; components are those of the filtered rows.
     tails
         How much the noise, and with it the scores, differs between rows.
     learned_from
@@ -69,14 +69,14 @@ class Posterior:
 
     @property
     def directions(self) -> Array:
-        """How features move with each score, the filter taken back: mean + scale·T·directions is
-        the low-rank part of rows with the scores T.
+        """Changes of the features with each score, after undoing the filter: the low-rank part of
+        rows with the scores T is mean + scale·T·directions.
         """
         return unfiltered(self.components, self.correlation)
 
     @property
     def predictive_noise(self) -> float:
-        """σ² and what the uncertainty of the directions adds to it in a new row."""
+        """Noise variance of a new row: σ² plus the uncertainty of the directions."""
         xp = array_namespace(self.components)
         return self.noise_variance + float(xp.sum(self.latent_variance * self.loading_variance))
 
@@ -92,7 +92,7 @@ class Posterior:
 def from_solution(
     solution: Solution, *, components: Array, gamma: np.ndarray, mean: Array, scale: Array, M: float
 ) -> Posterior:
-    """The posterior record, from a solution of the spectrum and the directions it keeps."""
+    """The posterior record for a solution of the spectrum and the directions it keeps."""
     xp = array_namespace(components)
     k = solution.rank
     moments = solution.moments
@@ -131,22 +131,22 @@ def scores(posterior: Posterior, X: Array) -> Array:
 def scores_and_std(
     posterior: Posterior, X: Array, *, new_rows: NewRows | None = None
 ) -> tuple[Array, Array]:
-    """Scores, and their standard deviations: how far a row without noise is from them, along the
-    components that were found.
+    """Scores, and their standard deviations: distances of the noise-free row from them, along the
+    fitted components.
 
-    With the variance d = ⟨t²⟩ that scores have along these, a projection y = t + noise says that t
-    is N(r·y, σ²r), r = d/(d + σ²). The posterior's σ²γ̂/γ is smaller, as it counts what is not known
-    of a direction as precision: for large matrices, r is γ̂/γ·(1 + p/(nℓ)), and σ²r the variance of
-    a row that was fitted, about T = γ̂/γ·y (the limits of both singular vectors: Benaych-Georges and
-    Nadakuditi, "The singular values and vectors of low rank perturbations of large rectangular
-    random matrices", Journal of Multivariate Analysis 111, 2012). Directions do not lean towards
-    the noise of a row that is new: that row is about r·y, and T is off by r·y − T. With `new_rows`,
-    r is averaged over what is not known of d. Rows of which it is not known whether they are new
-    count as half new.
+    Scores have the variance d = ⟨t²⟩ along these components, so given a projection y = t + noise, t
+    is N(r·y, σ²r) with r = d/(d + σ²). The posterior's σ²γ̂/γ is smaller, because it counts
+    uncertainty of a direction as precision: for large matrices, r is γ̂/γ·(1 + p/(nℓ)), and σ²r is
+    the variance of a fitted row about T = γ̂/γ·y (from the limits of both singular vectors:
+    Benaych-Georges and Nadakuditi, "The singular values and vectors of low rank perturbations of
+    large rectangular random matrices", Journal of Multivariate Analysis 111, 2012). Directions do
+    not lean towards the noise of a new row: that row is about r·y, and T is off by r·y − T. With
+    `new_rows`, r is averaged over the distribution of d. Rows that may be new or old count
+    as half new.
 
-    Where rows have variances of their own, a row far from all others has larger ones: variances of
-    scores are in units of the row's noise. Without variance where A is point-estimated, but for
-    that of a direction along itself.
+    Where rows have variances of their own, the variances of scores are in units of the row's noise,
+    and so larger for a row far from all others. If A is point-estimated, the only variance is that
+    of a direction along itself.
     """
     xp, T = array_namespace(X), scores(posterior, X)
     if not bool(xp.any(posterior.score_variance > 0)):
@@ -169,8 +169,8 @@ def _variance_of_rows(posterior: Posterior, X: Array) -> Array | float:
 
 
 def _squares_of_rows(posterior: Posterior, X: Array) -> Array:
-    """Squares that tell the noise of each row: its distance from the mean and, of rows that were
-    learned from, Σ⟨(x − ab)²⟩/σ² + Σa²/cₐ² with the error of the mean; see `recognising`.
+    """Squares that determine the noise of each row: for new rows the distance from the mean, for
+    fitted rows Σ⟨(x − ab)²⟩/σ² + Σa²/cₐ² with the error of the mean; see `recognising`.
     """
     xp, (distance, _) = array_namespace(X), _distances(posterior, X)
     old = np.isin(digests(X), posterior.learned_from)
@@ -187,7 +187,7 @@ def _squares_of_rows(posterior: Posterior, X: Array) -> Array:
 
 
 def latent_std(posterior: Posterior) -> Array:
-    """Standard deviation of each score over the training data; 1 for one that is always 0."""
+    """Standard deviation of each score over the training data; 1 for a score that is always 0."""
     xp = array_namespace(posterior.components)
     d = posterior.latent_variance
     return xp.sqrt(xp.where(d > 0, d, xp.ones_like(d)))
@@ -200,8 +200,8 @@ def reconstruct(posterior: Posterior, T: Array) -> Array:
 
 
 def left_of_some(posterior: Posterior, X: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
-    """What components leave over of some columns, over their scale; with the scores that least
-    squares find from these columns alone, shrunk, and without regard to neighbours.
+    """Residuals of some columns, over their scale, without regard to neighbours. Scores are those
+    of least squares on these columns alone, shrunk.
     """
     mean, scale = (on_host(part)[columns] for part in (posterior.mean, posterior.scale))
     Z, W = (X[:, columns] - mean) / scale, on_host(posterior.components)[:, columns]
@@ -249,7 +249,7 @@ def log_density(posterior: Posterior, X: Array) -> Array:
 
 
 def _distances(posterior: Posterior, X: Array) -> tuple[Array, float]:
-    """xᵀC⁻¹x of each row less the mean, and log|C|, at the variance of a row that is 1."""
+    """xᵀC⁻¹x of each row less the mean, and log|C|, for rows with a variance u of 1."""
     distance, log_det = distances_of_complete(
         _whitened(posterior, X),
         posterior.components,
@@ -261,7 +261,9 @@ def _distances(posterior: Posterior, X: Array) -> tuple[Array, float]:
 
 
 def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
-    """n new rows, drawn from the Gaussian with the predictive mean and covariance."""
+    """Draw n new rows from the Gaussian with the predictive mean and covariance, or from Student's
+    t where rows have variances of their own.
+    """
     W = posterior.components
     xp = array_namespace(W)
     k, p = W.shape
@@ -275,7 +277,7 @@ def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
 
 
 def _noise_floor(posterior: Posterior) -> float:
-    """The predictive noise, kept off zero: data without noise have no density."""
+    """The predictive noise, kept above zero: data without noise have no density."""
     return _off_zero(posterior, posterior.predictive_noise)
 
 

@@ -1,9 +1,9 @@
 """Rows that a fit has learned from, recognised by a digest of their cells.
 
-A new row lies at some distance from the mean, of which the uncertainty of B is a part. A row that B
-was learned from lies nearer. If its distance is taken for that of a new row, its noise variance
-comes out too small: half as large as it is with 18 components in 53 rows. Scores of the two are
-shrunk too little and too much; see `posterior.scores_and_std`.
+The distance of a new row from the mean includes the uncertainty of B. A row that B was learned from
+lies nearer. If it is treated as a new row, its noise variance comes out too small: half as large as
+it should be with 18 components in 53 rows. Shrinkage of scores differs between the two kinds of
+rows as well; see `posterior.scores_and_std`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bayespca.arrays.types import Array, Counts, FloatArray
 from .holes import Holes
 from .rows import Columns, misfits_of_rows
 
-# The probability that a row is new, where rows that were learned from are not recognised.
+# The probability that a row is new, where rows that were learned from cannot be recognised.
 UNKNOWN = 0.5
-# Tables with more cells have so many rows, or take so long, that rows are not recognised.
+# Rows of larger tables are not recognised: there it matters little, or would take too long.
 FEW_CELLS = 100_000
 # The constants of SplitMix64 (Steele, Lea, Flood 2014).
 STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -28,16 +28,17 @@ LAST = np.uint64(31)
 
 
 def digests(X: Array) -> Counts:
-    """A number for each row that other rows hardly share: (n,).
+    """A number for each row that other rows almost surely do not share: (n,).
 
-    Holes count by their places, zeros without their signs, and single precision as double.
+    Holes count by their places. The sign of zero does not matter, and single precision is converted
+    to double first.
     """
     found = [_digests(on_host(X[rows, :])) for rows in row_blocks(X)]
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def _digests(X: FloatArray) -> Counts:
-    """Σⱼ of the mixed bits of cells and their places, modulo 2⁶⁴."""
+    """Sum over j of the mixed bits of cells and their places, modulo 2⁶⁴."""
     plain = np.where(np.isnan(X), np.nan, X) + 0.0
     places = np.arange(1, X.shape[1] + 1, dtype=np.uint64) * STEP
     mixed = _mixed(plain.view(np.uint64) ^ _mixed(places))
@@ -51,14 +52,14 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def digests_of_few(X: Array) -> Counts:
-    """Digests of the rows of a small table, which may be sparse; none of a large one."""
+    """Digests of the rows of a small table, which may be sparse; empty for a large one."""
     if X.shape[0] * X.shape[1] > FEW_CELLS:
         return np.empty(0, np.int64)
     return digests(X.toarray() if is_sparse(X) else X)
 
 
 def chance_to_be_new(X: Array, learned_from: Counts) -> FloatArray | float:
-    """Probability that each row was not learned from: (n, 1), or one number for all of them."""
+    """Probability that each row was not learned from: (n, 1), or one number for all rows."""
     if not learned_from.size:
         return UNKNOWN
     return np.where(np.isin(digests(X), learned_from), 0.0, 1.0)[:, None]
@@ -67,7 +68,7 @@ def chance_to_be_new(X: Array, learned_from: Counts) -> FloatArray | float:
 def with_squares_of_sweeps(
     distances: FloatArray, old: NDArray[np.bool_], data: Holes, columns: Columns
 ) -> FloatArray:
-    """Distances of new rows, and Σ⟨(x − ãᵀb̃)²⟩/σ² + Σa²/cₐ² of those that columns know: (n,)."""
+    """Distances of new rows, and Σ⟨(x − ãᵀb̃)²⟩/σ² + Σa²/cₐ² of `old` ones: (n,)."""
     if not old.any():
         return distances
     squares = misfits_of_rows(data, columns).squares

@@ -1,4 +1,4 @@
-"""What is left of a fitted PCA, whether its data had holes or not."""
+"""Records of a finished PCA, for data with and without holes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OfComponents:
 
     @property
     def n_components(self) -> int:
-        """k; columns that are switched off are none."""
+        """k; columns that are switched off do not count."""
         return int(self.posterior.components.shape[0])
 
     @property
@@ -39,13 +39,13 @@ class NoiseFound:
     Attributes
     ----------
     name
-        Of the noise model.
+        Name of the noise model.
     features, samples
-        Variance of the noise of each feature and of each row; None where all have the same.
+        Noise variance of each feature and of each row; None where it is the same for all.
     degrees_of_freedom
-        Those of Student's t, for rows or for cells; infinite for normal noise.
+        Degrees of freedom of Student's t, for rows or cells; infinite for normal noise.
     correlation
-        φ, of the noise of neighbouring features.
+        φ, the correlation of the noise of neighbouring features.
     outliers
         Probability that the noise of a row (n,) or of a cell (n, p) is more than three times as
         large as usual; None where neither has noise of its own.
@@ -53,7 +53,7 @@ class NoiseFound:
         Nats that each component gains because variances of rows and columns were learned with it
         (`scales.nats_per_component`).
     evidence
-        For each model that was tried, by how many nats its evidence exceeds that of equal noise.
+        Nats by which the evidence of each model that was tried exceeds that of equal noise.
     """
 
     name: str = "isotropic"
@@ -67,7 +67,7 @@ class NoiseFound:
 
     @property
     def in_words(self) -> str:
-        """The name, with what speaks for it."""
+        """The name, with the nats in its favour."""
         nats = self.evidence.get(self.name, 0.0)
         return f"{self.name} ({nats:+.1f} nats)" if nats else self.name
 
@@ -76,32 +76,32 @@ class NoiseFound:
 class PCAFit(Fit[PCAPosterior], OfComponents):
     """A finished PCA of n rows.
 
-    `free_energy` is that of the data as given, before scaling; `noise_variance` that of the scaled
-    data, the mean over features where each has its own.
+    `free_energy` refers to the data as given, before scaling. `noise_variance` refers to the scaled
+    data, and is the mean over features where each has its own.
 
     Attributes
     ----------
     spectrum
         The singular values that are known; with holes, those that complete data would show.
     shrunk_singular_values
-        Those of the posterior mean of the low-rank matrix.
+        Singular values of the posterior mean of the low-rank matrix.
     noise_variance
-        Estimated or given.
+        Noise variance, estimated or given.
     threshold
         Singular values above it are kept; NaN where free energies decide.
     n_samples
         Rows of the data.
     engine
-        The one that ran; "holes" for data with holes.
+        The engine that ran; "holes" for data with holes.
     miss_probability
         Bound on the probability that a randomized engine missed a component.
     noise
-        Which noise model was fitted, and what it found.
+        The noise model that was fitted, and its parameters.
     free_energy_by_rank
-        The lowest free energy with each number of components, above the lowest of all, in nats;
-        infinite where there is none. Empty where ranks cannot be compared.
+        The lowest free energy with each number of components, less the lowest of all, in nats;
+        infinite where there is no solution. Empty where ranks cannot be compared.
     left_out
-        Strength over σ² of components that were not kept, and how probable each is: (m, 2).
+        Strength over σ² of each component that was not kept, and its probability: (m, 2).
     """
 
     spectrum: Spectrum
@@ -117,12 +117,12 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
 
     @property
     def singular_values(self) -> FloatArray:
-        """Those that are known, in the units of the (scaled) data."""
+        """The singular values that are known, in the units of the (scaled) data."""
         return self.spectrum.singular_values * self.spectrum.scale
 
     @property
     def kept_singular_values(self) -> FloatArray:
-        """Those of the components."""
+        """Singular values of the components."""
         return self.singular_values[: self.n_components]
 
     @property
@@ -132,13 +132,13 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
 
     @property
     def explained_variance_ratio(self) -> FloatArray:
-        """Its share of the total."""
+        """Share of each component in the total variance."""
         squares = self.spectrum.singular_values[: self.n_components] ** 2
         return squares / (self.spectrum.sum_of_squares or 1.0)
 
     @property
     def rank_probabilities(self) -> FloatArray:
-        """`rank_posterior` of every rank that there could be."""
+        """`rank_posterior` extended to every possible rank."""
         full = min(self.n_features, int(self.spectrum.shape[1]))
         return np.append(self.rank_posterior, np.zeros(full + 1 - self.rank_posterior.size))
 
@@ -176,9 +176,9 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
     n_samples
         Rows of the data.
     engine
-        The one that found the singular values; "holes" for data with holes.
+        The engine that found the singular values; "holes" for data with holes.
     left_out
-        Strength over σ² of components that were not kept, and how probable each is: (m, 2).
+        Strength over σ² of each component that was not kept, and its probability: (m, 2).
     """
 
     spectrum: Spectrum
@@ -191,22 +191,22 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
 
     @property
     def threshold(self) -> float:
-        """There is none: the bound alone decides which columns are on."""
+        """NaN: there is no threshold, the bound alone decides which columns are on."""
         return float("nan")
 
     @property
     def _variances(self) -> FloatArray:
-        """Variances of the scores, without their noise."""
+        """Variances of the noise-free scores."""
         return latent_variance_of_scores(self.posterior)
 
     @property
     def kept_singular_values(self) -> FloatArray:
-        """Signal and noise of each component as a singular value."""
+        """Singular value of each component, signal and noise."""
         return np.sqrt(self.spectrum.shape[1] * (self._variances + self.noise_variance))
 
     @property
     def shrunk_singular_values(self) -> FloatArray:
-        """The same without the noise."""
+        """Singular value of each component without the noise."""
         return np.sqrt(self.spectrum.shape[1] * self._variances)
 
     @property
@@ -216,7 +216,7 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
 
     @property
     def explained_variance_ratio(self) -> FloatArray:
-        """Its share of the total."""
+        """Share of each component in the total variance."""
         total = self.spectrum.sum_of_squares * self.spectrum.scale**2
         return self.kept_singular_values**2 / (total or 1.0)
 
@@ -245,7 +245,7 @@ def _check_left_out(fit: PCAFit | VariationalFit) -> None:
 def spectrum_as_if_complete(
     gamma: FloatArray, shape: tuple[int, int], noise_variance: float
 ) -> Spectrum:
-    """The kept components, the others as noise: what a complete matrix would have shown."""
+    """Spectrum that a complete matrix would have shown: kept components, and noise for the rest."""
     order = np.sort(gamma)[::-1]
     rest = noise_variance * max(shape) * (min(shape) - gamma.size)
     room = (order[-1] ** 2 if order.size else np.inf) * (min(shape) - gamma.size)

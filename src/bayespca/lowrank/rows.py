@@ -1,14 +1,14 @@
-"""The posterior of A given that of (B, μ), and what columns need to know of it.
+"""The posterior of A given that of (B, μ), and the sums over rows that columns need.
 
     r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ),  Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹,  rᵢ = Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩)
 
-over the observed j of row i (aistats2014 Eq. 13 with a sum over observed cells in place of all). A
-row that counts w is multiplied by √w, and so is its rᵢ; the last entry of its ã is √w then.
-Rows are gone through in blocks: products of masks and packed outer products by BLAS, the small
-matrices of each pattern by a kernel. What is n×p is read, never written.
+over the observed j of row i (icml2011 Eq. 13, 15 with sums over observed cells in place of all). A
+row of weight w is multiplied by √w, and so is its rᵢ; the last entry of its ã is then √w. Rows are
+processed in blocks: BLAS multiplies masks by packed outer products, and a kernel solves the small
+matrices of each pattern. Arrays of size n×p are read, never written.
 
-Data may be on the device of another library: what is summed over rows is summed there, in larger
-blocks, and stays there. Columns are then as well on the device as on the host.
+Data may live on the device of another library: sums over rows are then formed there, in larger
+blocks, and stay there. Columns may then be on the device or on the host.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from .kernels import (
     over_patterns,
 )
 
-# Memory for what is formed of a block of rows on a device: large enough to keep all of it busy.
+# Memory for the intermediate results of a block of rows, large enough to keep a device busy.
 DEVICE_BLOCK_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What rows need to know of columns.
+    """Posterior of the columns, as updates of rows need it.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Columns:
     noise_variance
         σ².
     integrated
-        Whether A is integrated out; where it is point-estimated its covariance is 0.
+        Whether A is integrated out; if it is point-estimated, its covariance is 0.
     """
 
     b: ArrayMatrix
@@ -95,7 +95,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """Sums over the rows of A, ã = (a, 1), or (a, √w); arrays are where the data are.
+    """Sums over the rows of A, with ã = (a, 1) or (a, √w); arrays live where the data do.
 
     Attributes
     ----------
@@ -108,10 +108,10 @@ class RowSums:
     log_det
         Σᵢ log|Σᵢ|, 0 where A is point-estimated.
     left
-        Σᵢ(xᵢⱼ − b̃ⱼᵀãᵢ)² over the observed rows of each column, of the means before columns are
+        Σᵢ(xᵢⱼ − b̃ⱼᵀãᵢ)² over the observed rows of each column, at the means before columns are
         updated: (p,).
 
-    Covariances and log_det count with the given share of each row.
+    Covariances and log_det are multiplied by the given share of each row.
     """
 
     second: Array
@@ -124,9 +124,9 @@ class RowSums:
 def sums_over_rows(
     data: IncompleteRows, columns: Columns, *, share: float, root: FloatArray | None = None
 ) -> RowSums:
-    """Update A, and sum up what columns need. With `root`, of data whose columns are divided by it.
+    """Update A, and return the sums that columns need; data columns are divided by `root`, if any.
 
-    `share` is what covariances count: see `Holes.share`.
+    `share` is the weight of covariances: see `Holes.share`.
     """
     H = columns.rank
     task = _task(columns, share=share, root=root)
@@ -141,9 +141,9 @@ def sums_over_rows(
 
 
 def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
-    """Mean of A for each row (n, H), and the covariance of each pattern (m, H, H), 0 for points.
+    """Mean of A for each row (n, H), and the covariance of each pattern (m, H, H).
 
-    Both are where the data are, and in their order.
+    Both live where the data do, in their order. Covariances are 0 if A is point-estimated.
     """
     xp, place = array_namespace(data.values), device(data.values)
     H, m = columns.rank, data.patterns.shape[0]
@@ -166,9 +166,9 @@ def latent_means(data: Holes, columns: Columns) -> Array:
 
 
 def latent_draws(data: Holes, columns: Columns, normals: Array) -> Array:
-    """Draws of A for each row (n, H): means, and roots of covariances times `normals`.
+    """Draws of A for each row (n, H): means plus roots of covariances times `normals`.
 
-    All are where the data are, in their order. Covariances are kept for a block at a time.
+    All live where the data do, in their order. Covariances are kept for one block at a time.
     """
     a = array_namespace(normals).asarray(normals, copy=True)
     task = _task(columns, share=1.0, root=None)
@@ -181,7 +181,7 @@ def latent_draws(data: Holes, columns: Columns, normals: Array) -> Array:
 
 
 class RowMisfits(NamedTuple):
-    """What is left of each row, and what it tells of its scores: (n,) both.
+    """Misfit of each row, and its information about the scores: (n,) both.
 
     `squares` is Σⱼ⟨(x − ãᵀb̃)²⟩/σ² + Σₕaₕ²/cₐₕ² with A at its mean, `gain` is −½ log|Σᵢ/cₐ²|.
     """
@@ -193,7 +193,7 @@ class RowMisfits(NamedTuple):
 def misfits_of_rows(
     data: IncompleteRows, columns: Columns, *, root: FloatArray | None = None
 ) -> RowMisfits:
-    """For rows that count 1, in the order of the data's rows.
+    """`RowMisfits` of rows with weight 1, in the order of the data's rows.
 
     At the mean aᵢ the squares are Σⱼ⟨(x − μ)²⟩ − aᵢᵀrᵢ, over σ²; covariances would add 1 to them
     for each component.
@@ -206,7 +206,7 @@ def misfits_of_rows(
 
 
 def log_precision_along(data: IncompleteRows, columns: Columns, v: FloatArray) -> Any:
-    """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number, where the data are."""
+    """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number that lives where the data do."""
     along = at(columns.b, np.append(v, 0.0))
     squares = times(columns.b_cov, along) @ along + (columns.b @ along) ** 2
     of_prior = float(v @ (v / columns.prior_a))
@@ -219,7 +219,7 @@ def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> Any:
 
 
 def _over_rows(of_patterns: Array, rows: Holes | Block) -> Array:
-    """The sum over rows, with their own shares, of a number that their patterns have."""
+    """Sum over rows, weighted by their shares, of a number that belongs to their patterns."""
     if rows.weights is None and of_patterns.shape[0] == rows.values.shape[0]:
         return array_namespace(of_patterns).sum(of_patterns)
     return at(of_patterns, rows.shares) @ of_patterns
@@ -267,9 +267,9 @@ def _misfits(
 
 
 class _Task(NamedTuple):
-    """What is done to each block: `outer` has packed ⟨bbᵀ⟩ and ⟨bμ⟩ of each column in its columns,
-    `b` is (p, H), `low` (p, H + 1) makes values of ã; all go where the data are. `ridge` is σ²/cₐ²,
-    `share` what covariances count.
+    """Parameters of the update of a block: `outer` has packed ⟨bbᵀ⟩ and ⟨bμ⟩ of each column in its
+    columns, `b` is (p, H), and `low` (p, H + 1) turns ã into values; these move to where the data
+    are. `ridge` is σ²/cₐ², `share` the weight of covariances.
     """
 
     outer: Array
@@ -282,7 +282,7 @@ class _Task(NamedTuple):
 
 class _Part(NamedTuple):
     """Sums over some rows: packed `RowSums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed
-    `RowSums.everything`, Σᵢ log|Σᵢ|, and what is left in each column.
+    `RowSums.everything`, Σᵢ log|Σᵢ|, and the squared residuals of each column.
     """
 
     second: Array
@@ -309,12 +309,12 @@ def _placed(task: _Task, like: Array) -> _Task:
 
 
 def _summed(data: Holes, task: _Task) -> _Part:
-    """The pass over rows."""
+    """Sums of one pass over the rows."""
     return _added(_parts(_shared(data), task))
 
 
 def _shared(data: Holes) -> Holes:
-    """torch's tensors on the CPU as the NumPy arrays that share their memory: kernels are there."""
+    """Data with torch's CPU tensors as NumPy arrays that share their memory and have kernels."""
     if is_torch_array(data.values) and device(data.values).type == "cpu":
         return replace(data, values=to_numpy(data.values), patterns=to_numpy(data.patterns))
     return data
@@ -352,7 +352,7 @@ def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]
 def updater(
     data: Holes, columns: Columns, *, share: float, root: FloatArray | None
 ) -> Callable[[tuple[int, int]], tuple[Block, UpdatedRows]]:
-    """What brings the rows between two edges up to date, for data on the host."""
+    """A function that updates the rows between two edges, for data on the host."""
     task = _task(columns, share=share, root=root)
     kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
 
@@ -364,7 +364,7 @@ def updater(
 
 
 def _added(parts: Iterator[_Part]) -> _Part:
-    """Their sum."""
+    """Sum of the parts."""
     second, cross, everything, log_det, left = next(parts)
     for part in parts:
         second += part.second
@@ -396,7 +396,7 @@ def _left(a: Array, block: Block, task: _Task) -> Array:
 
 
 def _counted(a: Array, block: Block) -> Array:
-    """What belongs to rows, as much as these count."""
+    """Values of rows, multiplied by the roots of the row weights."""
     return a if block.weights is None else a * at(a, block.weights.root)[:, None]
 
 
@@ -408,7 +408,7 @@ def _found(block: Block, task: _Task, kernel: Kernel) -> UpdatedRows:
 
 
 def _own(block: Block, share: float) -> OwnRows | None:
-    """What rows have of their own, where the data are."""
+    """`OwnRows` of a block, where the data are; None if all rows count the same."""
     if block.weights is None:
         return None
     shares, last = share * block.shares, block.weights.root
@@ -416,13 +416,13 @@ def _own(block: Block, share: float) -> OwnRows | None:
 
 
 def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
-    """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row, as much
-    as it counts.
+    """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row, times the
+    root of its weight.
     """
     H = task.ridge.size
     if is_numpy_array(block.values):
         both = task.outer @ block.mask.T
-    else:  # what belongs to a pattern in one piece
+    else:  # so that the numbers of a pattern are contiguous
         both = (block.mask @ task.outer.T).T
     size = both.shape[0] - H
     drift = both[size:, :].T
@@ -434,7 +434,7 @@ def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
 
 
 def suited_blocks(data: Holes, rank: int) -> Iterator[Block]:
-    """Blocks of the size that suits the place where the data are."""
+    """Blocks of a size that suits the device of the data."""
     if is_numpy_array(data.values):
         return data.blocks()
     n, p = data.shape
@@ -484,7 +484,7 @@ def _packed_with_zeros(cov: Array) -> Array:
 
 
 def _by_column(squares: Array, spread: Array, block: Block) -> Array:
-    """Sums over the observed rows of each column: of what rows have, and of what patterns have."""
+    """Sums over the observed rows of each column: of `squares` of rows and `spread` of patterns."""
     xp = array_namespace(squares)
     m, p = block.mask.shape
     if squares.shape[1] == m:

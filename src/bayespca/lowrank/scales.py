@@ -1,16 +1,16 @@
-"""Noise variances of many rows, columns or cells under a gamma prior that they teach.
+"""Noise variances of many rows, columns or cells under a gamma prior that is learned from them.
 
-A variance uᵢ of which only Nᵢ squares are known is uncertain itself, and taken at face value it
-would overfit. So 1/uᵢ ~ Gamma(α, β), with α and β learned from all of them. Their posterior is
+A variance uᵢ that is estimated from only Nᵢ squares is itself uncertain, and would overfit if taken
+at face value. So 1/uᵢ ~ Gamma(α, β), with α and β learned from all of them. The posterior is
 
     1/uᵢ ~ Gamma(α + Nᵢ/2, β + Rᵢ/2),   Rᵢ the expected sum of the Nᵢ squares at variance 1,
 
-and integrating them out makes what they scale Student's t with 2α degrees of freedom. What is left
-of the free energy is
+and integrating the variances out gives Student's t with 2α degrees of freedom. The remaining free
+energy is
 
     −Σᵢ [log Γ(α + Nᵢ/2) − log Γ(α) + α log β − (α + Nᵢ/2) log(β + Rᵢ/2)],
 
-which is least where α and β are best. α grows without bound where the variances are all equal.
+which the best α and β minimise. α grows without bound if the variances are all equal.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from scipy.special import digamma, gammainc, gammaincinv, gammaln
 
 from bayespca.arrays.types import FloatArray, Vector
 
-# Variances that differ by less than this α allows are equal: their logarithms spread by 1/√α.
+# Limits of α. At the largest, variances are as good as equal: their logarithms spread by 1/√α.
 LARGEST_SHAPE = 1e6
 LEAST_SHAPE = 0.05
-# Newton's method: steps, the longest of them in log α or log β, and a slope per variance that is
-# flat, relative to √α.
+# Newton's method: most steps, the longest step in log α or log β, a slope per variance that counts
+# as flat, relative to √α, and the relative rounding error of the energy.
 MOST_STEPS = 60
 LONGEST = 2.0
 FLAT = 1e-13
 ROUNDING = 1e-14
-# An outlier has a standard deviation of more than so many typical ones.
+# The standard deviation of an outlier is more than this many times the typical one.
 FAR = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """r(u) of some variances, relative to the noise of all.
+    """r(u) of some variances, relative to the common noise variance.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Scales:
     divergence
         KL divergence of r(u) from the prior.
     counts
-        Nᵢ: how many squares each was found from.
+        Nᵢ: the number of squares that each was estimated from.
     known
-        Factors of the variances that the prior knows nothing of.
+        Known factors of the variances, which the prior does not describe.
     """
 
     precision: Vector
@@ -65,18 +65,18 @@ class Scales:
 
     @property
     def variance(self) -> FloatArray:
-        """1/⟨1/u⟩: what data are divided by."""
+        """1/⟨1/u⟩: data are divided by its root."""
         return 1 / self.precision
 
     @property
     def degrees_of_freedom(self) -> float:
-        """2α: those of Student's t, which the variances make of the normal distribution."""
+        """2α: those of Student's t, which results from integrating the variances out."""
         return 2 * self.shape
 
     @property
     def taught(self) -> float:
-        """N/(N + 2α), on average: the share of what is known of a variance that it is taught by its
-        own squares, not by the prior.
+        """N/(N + 2α), on average: the share of the information about a variance that comes from its
+        own squares, not from the prior.
         """
         if not np.isfinite(self.shape):
             return 0.0
@@ -106,7 +106,7 @@ class Scales:
         )
 
     def times_each(self, factors: FloatArray) -> Scales:
-        """Each variance multiplied by a number of its own, which is known."""
+        """Each variance multiplied by a known number of its own."""
         return replace(
             self,
             precision=self.precision / factors,
@@ -125,23 +125,23 @@ class Scales:
 
 
 def nats_per_component(rows: Scales | None, columns: Scales | None) -> float:
-    """By how much the log evidence of a component rises when variances are integrated out with it.
+    """Nats that a component's log evidence gains when variances are integrated out with it.
 
-    A component takes one direction from the squares that teach variances. In log u the curvature
-    of the log evidence falls from N/2 to N/2·(1 − h)², with h the component's leverage, which is 1
-    in sum over all rows, and over all columns. So the logarithm of the volume that variances have,
+    A component takes one direction from the squares that variances are learned from. In log u the
+    curvature of the log evidence falls from N/2 to N/2·(1 − h)², with h the component's leverage,
+    which sums to 1 over all rows, and over all columns. So the log volume of the variances,
     −½Σ log(α + N/2·(1 − h)²), grows by N/(N + 2α) for each side.
     """
     return float(sum(side.taught for side in (rows, columns) if side is not None))
 
 
 def given(variances: FloatArray) -> Scales:
-    """Variances that are known."""
+    """Scales of known variances."""
     return Scales(1 / variances, np.log(variances))
 
 
 def most_likely(squares: FloatArray, counts: FloatArray | float) -> Scales:
-    """Rᵢ/Nᵢ, for maximum likelihood: nothing is learned from the others."""
+    """Scales Rᵢ/Nᵢ of maximum likelihood, where variances do not inform each other."""
     return given(np.maximum(squares / counts, np.finfo(np.float64).tiny))
 
 
@@ -163,14 +163,14 @@ def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
 
 
 def _one_number(counts: FloatArray | float) -> FloatArray | float:
-    """Counts, one for all where they are equal: special functions take their time."""
+    """Counts, as one number if all are equal, because special functions are slow."""
     N = np.asarray(counts, dtype=np.float64)
     same = bool(N.size) and bool((N == N.flat[0]).all())
     return float(N.flat[0]) if same else N
 
 
 def gained(squares: FloatArray, counts: FloatArray | float) -> tuple[Scales, float]:
-    """The best r(u), and by how many nats it is better than one variance for all."""
+    """The best r(u), and its gain in nats over one variance for all."""
     found = learned(squares, counts)
     N = np.broadcast_to(np.asarray(counts, dtype=np.float64), squares.shape)
     total = float(N.sum())
@@ -190,9 +190,9 @@ def _divergence(
 def best_prior(
     squares: FloatArray, counts: FloatArray | float, weights: FloatArray | None = None
 ) -> tuple[float, float]:
-    """α and β where the marginal energy is lowest, by Newton's method in log α and log β.
+    """α and β that minimise the marginal energy, by Newton's method in log α and log β.
 
-    `weights` is how often there are such squares, where that is not once.
+    `weights` says how often each of the squares occurs, if not once.
     """
     mean = float(np.average(squares / counts, weights=weights))
     unit = squares / mean
@@ -222,7 +222,7 @@ def _descended(
     counts: FloatArray | float,
     weights: FloatArray | None,
 ) -> tuple[FloatArray, tuple[float, FloatArray, FloatArray]]:
-    """A step that leads lower: Newton's where the energy is convex, ever shorter else."""
+    """A step of Newton's method with absolute curvatures, shortened until the energy falls."""
     values, vectors = np.linalg.eigh(bend)
     values = np.maximum(np.abs(values), 1e-12 * np.abs(values).max() + 1e-300)
     full = -vectors @ (vectors.T @ slope / values)
@@ -242,7 +242,7 @@ def _marginal(
     counts: FloatArray | float,
     weights: FloatArray | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
-    """The energy per variance at (log α, log β) with r(u) at its best, gradient and Hessian."""
+    """The energy per variance at (log α, log β) for the best r(u), its gradient and Hessian."""
     alpha, beta = np.exp(at)
     shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
     logs, inverse = np.log(rate), 1 / rate
@@ -261,7 +261,7 @@ def _marginal(
 
 
 def _trigamma(x: FloatArray | float) -> FloatArray:
-    """ψ′(x) to ten digits, in a tenth of the time that SciPy's takes."""
+    """ψ′(x) to ten digits, in a tenth of SciPy's time."""
     x = np.asarray(x, dtype=np.float64)
     total = sum(1 / (x + i) ** 2 for i in range(6))
     y = 1 / (x + 6)
@@ -273,7 +273,7 @@ def _trigamma(x: FloatArray | float) -> FloatArray:
 def marginal_energy(
     at: FloatArray, squares: FloatArray, counts: FloatArray | float
 ) -> tuple[float, FloatArray]:
-    """The energy per variance at (log α, log β/α) with r(u) at its best, and its gradient."""
+    """The energy per variance at (log α, log β/α) for the best r(u), and its gradient."""
     energy, slope, _ = _marginal(np.array([at[0], at[0] + at[1]]), squares, counts)
     return energy, np.array([slope[0] + slope[1], slope[1]])
 

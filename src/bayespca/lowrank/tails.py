@@ -1,4 +1,4 @@
-"""Rows whose noise, and with it the scores, is scaled by a variance of their own: Student's t.
+"""Student's t for rows that have a variance of their own, which scales their noise and scores.
 
 With 1/u ~ Gamma(α, β) and a row normal with covariance u·C, the row is t with 2α degrees of freedom
 and the scale matrix (β/α)·C. Infinite α is the normal distribution.
@@ -18,25 +18,25 @@ from bayespca.spectrum.tolerances import LOG_2PI
 
 @dataclass(frozen=True)
 class Tails:
-    """α and β."""
+    """α (`shape`) and β (`rate`) of the gamma distribution of 1/u."""
 
     shape: float = np.inf
     rate: float = np.inf
 
     @property
     def are_heavy(self) -> bool:
-        """Whether rows differ."""
+        """Whether variances differ, so that tails are heavier than normal."""
         return bool(np.isfinite(self.shape))
 
     @property
     def spread(self) -> float:
-        """⟨u⟩ as it is used for predictions: where α is below 1.5, and a variance nearly or
-        altogether without bound, three times that of a typical one.
+        """⟨u⟩ for predictions: β/(α − 1), but never more than 3β/α, three times the typical
+        variance, because the mean grows without bound as α falls to 1.
         """
         return float(self._mean(0.0, 0.0)) if self.are_heavy else 1.0
 
     def spread_given(self, distance: Array, p: FloatArray | float) -> Array:
-        """The same once p cells are known to lie at such squared distances from the mean."""
+        """`spread` of rows whose p cells lie at these squared distances from the mean."""
         return self._mean(distance, p) if self.are_heavy else distance * 0 + 1.0
 
     def _mean(self, distance: Array | float, p: FloatArray | float) -> Array:
@@ -46,7 +46,7 @@ class Tails:
     def draws_given(
         self, distance: FloatArray, p: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        """√u of rows whose p cells lie at such squared distances from the mean."""
+        """Draws of √u for rows whose p cells lie at these squared distances from the mean."""
         if not self.are_heavy:
             return np.ones_like(distance)
         return np.sqrt((self.rate + 0.5 * distance) / rng.gamma(self.shape + 0.5 * p))
@@ -61,7 +61,7 @@ class Tails:
         return constant - 0.5 * log_det - (a + 0.5 * p) * logs
 
     def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """√u of n rows."""
+        """Draws of √u for n rows."""
         if not self.are_heavy:
             return np.ones(n)
         return np.sqrt(self.rate / rng.gamma(self.shape, 1.0, n))

@@ -1,8 +1,8 @@
-"""Noise variances whose geometric mean is 1, where a given prior of loadings is in their units.
+"""Noise variances with geometric mean 1, for use where a given prior of loadings is in their units.
 
-Then noise variance and scales cannot share their size as they like, and the best of those with the
-right mean are wanted: Σᵢ log⟨1/uᵢ⟩ is to be a given number, with a multiplier λ. Shapes stay
-α + Nᵢ/2, as they are without (`scales`), and
+The noise variance and the scales then cannot trade size freely, and the best scales with the right
+mean are needed: Σᵢ log⟨1/uᵢ⟩ is fixed, with a multiplier λ. Shapes stay α + Nᵢ/2, as they are
+without the constraint (`scales`), and
 
     ⟨1/uᵢ⟩ = (α + Nᵢ/2 − λ)/(β + Rᵢ/2).
 """
@@ -19,13 +19,13 @@ from bayespca.arrays.types import FloatArray
 
 from .scales import LARGEST_SHAPE, LEAST_SHAPE, LONGEST, MOST_STEPS, ROUNDING, Scales, learned
 
-# α and β to the last digits.
+# Largest move of log β, and options that find α and β to the last digits.
 FARTHEST = 50.0
 EXACT: Any = {"maxiter": 200, "ftol": 1e-15, "gtol": 1e-11}
 
 
 def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) -> Scales:
-    """The best r(u) and the best prior of those whose ⟨1/u⟩·units has a geometric mean of 1."""
+    """The best r(u) and prior among those whose ⟨1/u⟩·units has a geometric mean of 1."""
     R = np.maximum(squares, np.finfo(np.float64).tiny)
     N, goal = np.asarray(counts, dtype=np.float64), -float(np.log(units).mean())
 
@@ -36,7 +36,7 @@ def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) ->
         return free.with_precision(_with_mean(shape, beta + 0.5 * R, goal))
 
     def energy(logs: FloatArray) -> tuple[float, FloatArray]:
-        """½Σ(⟨1/u⟩R + N⟨log u⟩) + KL, and its slope: that of KL, for r(u) is at its best."""
+        """½Σ(⟨1/u⟩R + N⟨log u⟩) + KL per variance, and its slope: that of KL at the best r(u)."""
         new = at(logs)
         value = 0.5 * float(new.precision @ R + N @ new.log_variance) + new.divergence
         by_alpha = new.shape * (digamma(new.shape) - logs[1] + new.log_variance.mean())
@@ -46,7 +46,7 @@ def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) ->
     begin = learned(R, N)
     move = float(np.log(begin.precision).mean()) - goal
     start = np.log([begin.shape, begin.rate]) + np.array([0.0, move])
-    # Columns without a square of their own leave β free: it stays in the range of numbers.
+    # Columns whose squares are 0 leave β undetermined: bounds keep it finite.
     near = (start[1] - FARTHEST, start[1] + FARTHEST)
     bounds = [(np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)), near]
     found = minimize(energy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=EXACT)
@@ -55,7 +55,7 @@ def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) ->
 
 def _with_mean(shape: FloatArray, rate: FloatArray, goal: float) -> FloatArray:
     """(shape − λ)/rate whose logarithms have the mean `goal`, by Newton's method."""
-    # λ = min shape − e^t: there are no ends to t, with which the mean rises.
+    # λ = min shape − e^t: t is unbounded, and the mean rises with it.
     above, logs, t = shape - shape.min(), np.log(rate), float(np.log(shape.min()))
     for _ in range(MOST_STEPS):
         top = above + np.exp(t)

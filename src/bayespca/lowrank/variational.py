@@ -1,10 +1,10 @@
-"""What Bishop's variational model (icann1999) is made of, whether its data have holes or not.
+"""The parts of Bishop's variational model (icann1999) that do not depend on how data are stored.
 
     t_n = W x_n + μ + ε,  x_n ~ N(0, I),  ε ~ N(0, τ⁻¹I),  μ ~ N(0, β⁻¹I),
     w_i ~ N(0, α_i⁻¹I),  α_i ~ Γ(a_α, b_α),  τ ~ Γ(a_τ, b_τ)
 
-Q(α) and Q(τ), the terms of the bound (Eq. 10), and the coordinates of the latent space in which the
-bound is highest. How sums over samples are formed is not known here.
+These are Q(α) and Q(τ), the terms of the bound (Eq. 10), and the coordinates of the latent space in
+which the bound is highest. Models of data with and without holes form sums over samples themselves.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from .holes_posterior import HolesPosterior, from_columns
 from .records import VariationalFit
 from .rows import Columns
 
-# Constants of priors that say next to nothing, for data whose noise and mean are of the order of 1.
+# Parameter of nearly uninformative priors, for data whose noise and mean are of the order of 1.
 BROAD = 1e-3
 
 
 @dataclass(frozen=True)
 class Hyper:
-    """Parameters of the priors; `alpha` fixes all αᵢ (the lecture's model has 1), else None.
+    """Parameters of the priors; `alpha` fixes all αᵢ (at 1 in the lecture's model) unless None.
 
-    `has_mean` is False for a model without μ. What `open` names follows from the data (`suiting`).
+    `has_mean` is False for a model without μ. Parameters that `open` names are set from the data
+    (`suiting`).
     """
 
     a_alpha: float = BROAD
@@ -48,11 +49,11 @@ class Hyper:
     def suiting(
         self, noise: float, deviation: float, mean: FloatArray, *, of_columns: float = BROAD
     ) -> Hyper:
-        """Make open priors so broad that they say nothing, whatever the units of the data.
+        """Make open priors so broad that they are uninformative, whatever the units of the data.
 
-        Rates are a thousandth of the variance of the `noise`, that of columns `of_columns` times,
-        and no less than the rounding of `deviation`, the root mean square of what varies; the mean
-        has a prior as wide as the data.
+        The rate of τ is a thousandth of the `noise` variance and that of α is `of_columns` times
+        it; neither falls below the level of rounding errors, given the root mean square `deviation`
+        of the data. The prior variance of μ is a thousand times the mean square of the data.
         """
         least = BROAD * LEAST_NOISE_AT_START * deviation**2
         width = deviation**2 + float(np.mean(mean**2)) if mean.size else deviation**2
@@ -65,7 +66,7 @@ class Hyper:
         return replace(self, **found, open=())  # type: ignore[arg-type]
 
     def in_units(self, unit: float) -> Hyper:
-        """The same priors for data divided by `unit`."""
+        """These priors for data divided by `unit`."""
         u2 = unit * unit
         return replace(
             self,
@@ -78,7 +79,7 @@ class Hyper:
 
 @dataclass(frozen=True)
 class Counts:
-    """N samples in d dimensions, and how many cells of them were observed."""
+    """N samples in d dimensions, and the number of their cells that were observed."""
 
     N: int
     d: int
@@ -139,7 +140,7 @@ def precision(b_tau: float, counts: Counts, hyper: Hyper) -> float:
 
 
 def is_on(W: FloatArray, variance: FloatArray) -> NDArray[np.bool_]:
-    """Which columns of W are not switched off; `variance` is Σⱼ Var(wⱼᵢ) of each."""
+    """Mask of the columns of W that are not switched off; `variance` is Σⱼ Var(wⱼᵢ) of each."""
     mean = np.einsum("kq,kq->q", W, W)
     return np.asarray((mean > SWITCHED_OFF * variance) & (mean > 0))
 
@@ -156,7 +157,7 @@ def bound_of_data(residual: float, b_tau: float, counts: Counts, hyper: Hyper) -
 
 
 def bound_of_latent(trace: float, log_det: float, dimensions: int) -> float:
-    """⟨ln P(X)⟩ − ⟨ln Q(X)⟩ from Σ⟨xᵀx⟩, Σ log|Σ_x| and how many entries X has."""
+    """⟨ln P(X)⟩ − ⟨ln Q(X)⟩ from Σ⟨xᵀx⟩, Σ log|Σ_x| and the number of entries of X."""
     return 0.5 * (log_det + dimensions - trace)
 
 
@@ -177,7 +178,7 @@ def bound_of_weights(
 
 
 def bound_of_mean(square: float, log_det: float, counts: Counts, hyper: Hyper) -> float:
-    """⟨ln P(μ)⟩ − ⟨ln Q(μ)⟩ from Σ⟨μ²⟩, of μ less its prior mean, and Σ log Var(μ)."""
+    """⟨ln P(μ)⟩ − ⟨ln Q(μ)⟩ from Σ⟨μ²⟩, with μ less its prior mean, and Σ log Var(μ)."""
     return 0.5 * (log_det + counts.d * (float(np.log(hyper.beta)) + 1) - hyper.beta * square)
 
 
@@ -197,10 +198,10 @@ def gamma_kl(shape: float, rate: FloatArray, prior_shape: float, prior_rate: flo
 
 
 def best_turn(Sxx: FloatArray, Sww: FloatArray, counts: Counts, hyper: Hyper) -> FloatArray | None:
-    """R with the highest bound for W·R and R⁻¹x, None if it is not higher than as things are.
+    """R with the highest bound for W·R and R⁻¹x; None if that would lower the bound.
 
     Σ⟨xxᵀ⟩ = Sxx becomes white, ⟨WᵀW⟩ = Sww diagonal with its largest entry first, and each column
-    has the scale that is best for it, which is 1 but for the Gamma prior.
+    gets its best scale, which would be 1 without the Gamma prior.
     """
     root = np.linalg.cholesky(Sxx / counts.N)
     _, vectors = np.linalg.eigh(root.T @ Sww @ root)
@@ -225,7 +226,7 @@ def best_squares(sizes: FloatArray, counts: Counts, hyper: Hyper) -> FloatArray:
         B = 0.5 * N * sizes - (N - d) * hyper.b_alpha
         C = np.full(sizes.size, N * hyper.b_alpha)
     root = np.sqrt(B * B + 4 * A * C)
-    # The two forms of the root: the one without cancellation.
+    # Of the two forms of the root, the one without cancellation.
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(B > 0, (B + root) / (2 * A), 2 * C / (root - B)))
 
@@ -236,7 +237,7 @@ def turned_bound(
     """The part of the bound that depends on the coordinates,
 
     −½tr(R⁻¹SxxR⁻ᵀ) − (N − d) log|R| − (a_α + d/2) Σ log(b_α + ½(RᵀSwwR)ᵢᵢ),
-    with −½α·tr(RᵀSwwR) in place of the last where α is fixed.
+    with −½α·tr(RᵀSwwR) in place of the last term where α is fixed.
     """
     log_det = 0.0
     if R is not None:
@@ -251,7 +252,7 @@ def turned_bound(
     return -0.5 * float(np.trace(Sxx)) - (counts.N - counts.d) * log_det + weights
 
 
-# --- what is left of a fit ---------------------------------------------------------------------
+# --- the posterior record ----------------------------------------------------------------------
 
 
 def posterior_of_weights(
@@ -263,7 +264,7 @@ def posterior_of_weights(
     noise_variance: float,
     dtype: str,
 ) -> HolesPosterior:
-    """The record from which scores, densities and filled holes are read.
+    """The posterior record, which gives scores, densities and filled holes.
 
     `weights` are ⟨W⟩ of the columns that are on (p, k), `cov` the covariance of each row (p, k, k).
     """

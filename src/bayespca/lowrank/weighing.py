@@ -1,7 +1,7 @@
-"""What is left in each cell, and how much cells of new rows count that have noise of their own.
+"""Squared residuals of cells, and weights of cells in new rows where cells have their own noise.
 
-Weights and scores of a new row are found in turns: what is far from where the other cells of its
-row put it hardly counts.
+Weights and scores of a new row are updated in turns: a cell far from where the other cells of its
+row predict it hardly counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tails import Tails
 
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 
-# Turns at most, and the relative change of all weights at which they end.
+# The most turns, and the largest change of a weight at which they end.
 TURNS = 50
 SETTLED = 1e-6
 
@@ -34,7 +34,7 @@ def squares_of_cells(
 ) -> FloatArray:
     """⟨(x − ãᵀb̃)²⟩/σ² of all cells, holes included, with A at its best for the columns: (n, p).
 
-    ãᵀb̃ has the variance tr⟨ããᵀ⟩⟨b̃b̃ᵀ⟩ − (ãᵀb̃)², one product for a block of rows.
+    ãᵀb̃ has the variance tr⟨ããᵀ⟩⟨b̃b̃ᵀ⟩ − (ãᵀb̃)², which takes one product for a block of rows.
     """
     H, s2 = columns.rank, columns.noise_variance
     i, j = np.triu_indices(H + 1)
@@ -63,7 +63,7 @@ def squares_of_cells(
 
 
 def weighed(data: Holes, columns: Columns, tails: Tails) -> Holes:
-    """Rows on the host whose cells count as much as Student's t gives them."""
+    """Rows on the host, with the weights that Student's t gives their cells."""
     seen = floats(data.mask)
     weights = seen
     for _ in range(TURNS):
@@ -77,10 +77,10 @@ def weighed(data: Holes, columns: Columns, tails: Tails) -> Holes:
 
 
 def bounds(data: Holes, columns: Columns, tails: Tails) -> FloatArray:
-    """The variational bound on the log density of each row, of cells that are weighed: (n,).
+    """The variational bound on the log density of each row, for weighted cells: (n,).
 
     With scores at their best for the weights ω it is −½Q − gain (`rows.RowMisfits`), and for each
-    cell −½ log 2πσ²s² and what ω costs.
+    cell −½ log 2πσ²s² less the cost of ω.
     """
     found = misfits_of_rows(data, columns)
     alpha, beta, weights = tails.shape, tails.rate, data.patterns
@@ -96,7 +96,7 @@ def bounds(data: Holes, columns: Columns, tails: Tails) -> FloatArray:
 
 
 def on_host_for_cells(read: Reader) -> Reader:
-    """Rows whose cells are to be weighed are read on the host, and results go where they were."""
+    """Decorate a reader so that rows with weighted cells are read on the host; results go back."""
 
     @wraps(read)
     def reading(posterior: Any, X: Array, *args: Any, **options: Any) -> Any:

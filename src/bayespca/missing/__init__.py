@@ -1,1 +1,1 @@
-"""Matrices with holes: dense, under Bishop's priors (`variational`), and ratings, mostly empty."""
+"""Matrices with holes: `dense`, Bishop's `variational` PCA, `ratings` (mostly empty), `sampled`."""

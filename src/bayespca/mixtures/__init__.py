@@ -1,1 +1,1 @@
-"""Mixtures: clusters that are PCAs of their own, and clusters of zeros and ones."""
+"""Mixtures: of PCAs, one for each cluster, and of Bernoulli distributions for zeros and ones."""

@@ -1,4 +1,4 @@
-"""How large clusters are: the Dirichlet distribution of their weights, or a point estimate."""
+"""Weights of clusters: their Dirichlet distribution, or a point estimate."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Dirichlet:
         return _log_beta(np.full_like(alpha, self.concentration)) - _log_beta(alpha)
 
     def cluster_costs(self, counts: FloatArray) -> FloatArray:
-        """The part of `cost` that each cluster has: log Γ(α₀) − log Γ(α₀ + Nₖ)."""
+        """The part of `cost` that each cluster contributes: log Γ(α₀) − log Γ(α₀ + Nₖ)."""
         return np.asarray(gammaln(self.concentration) - gammaln(self.concentration + counts))
 
     def total_cost(self, counts: FloatArray) -> float:
-        """The part of `cost` that all clusters have together: log Γ(Kα₀ + N) − log Γ(Kα₀)."""
+        """The part of `cost` that all clusters share: log Γ(Kα₀ + N) − log Γ(Kα₀)."""
         whole = counts.size * self.concentration
         return float(gammaln(whole + counts.sum()) - gammaln(whole))
 
@@ -56,7 +56,7 @@ class PointWeights:
         return -float(counts @ self.expected_logs(counts))
 
     def cluster_costs(self, counts: FloatArray) -> FloatArray:
-        """The part of `cost` that each cluster has: −Nₖ log Nₖ."""
+        """The part of `cost` that each cluster contributes: −Nₖ log Nₖ."""
         return -np.asarray(xlogy(counts, counts), np.float64)
 
 

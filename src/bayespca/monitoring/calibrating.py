@@ -1,12 +1,12 @@
-"""Limits from rows that are known to be clean, where rows are not normal.
+"""Limits from rows that are known to be clean, for rows that are not normal.
 
-The law of `monitoring.law` takes scores and noise for normal. Real rows may have longer tails, or
-shorter ones. So the rows of the fit are left out in turns, a tenth at a time; a model like the one
-at hand is fitted to the others, and T² and Q of those left out are divided by the limits that the
-law has for them, which know of their holes and of how few rows there were. The ratios r of new
-clean rows are like these, and of n + 1 that are alike the last is among the largest ⌊α(n + 1)⌋ with
-at most the probability α (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World",
-Springer 2005): limits are multiplied by
+The law of `monitoring.law` assumes that scores and noise are normal. Real rows may have longer or
+shorter tails. Therefore each tenth of the rows is left out in turn, and a model with the same
+options is fitted to the others. T² and Q of the rows left out are divided by their limits under the
+law, which allow for their holes and for the number of rows of the fit. The ratios r of new clean
+rows are exchangeable with these: the last of n + 1 is among the largest ⌊α(n + 1)⌋ with a
+probability of at most α (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World",
+Springer 2005). So limits are multiplied by
 
     the ⌈(1 − α)(n + 1)⌉-th smallest of r₁, …, rₙ.
 """
@@ -26,7 +26,7 @@ from sklearn.model_selection import KFold
 from bayespca.arrays.types import Vector
 from bayespca.estimators._base import AnyEstimator
 
-# The share at which the law's limits are what ratios refer to.
+# Ratios refer to the law's limits at this share.
 REFERENCE = 0.05
 N_SPLITS = 10
 
@@ -38,8 +38,8 @@ class Calibration:
     Attributes
     ----------
     t2, q
-        Ratios to the limits that hold if rows are normal, at 5 %; sorted. `t2` is empty where the
-        model has no components.
+        Ratios to the limits for normal rows at 5 %, sorted. `t2` is empty if the model has no
+        components.
 
     >>> import numpy as np
     >>> from bayespca.monitoring import Calibration
@@ -52,11 +52,11 @@ class Calibration:
     q: Vector
 
     def t2_factor(self, alpha: float) -> float:
-        """What T² over its limit at 5 % exceeds in a share α of clean rows."""
+        """The ratio of T² to its limit at 5 % that a share α of clean rows exceeds."""
         return _factor(self.t2, alpha) if self.t2.size else float("nan")
 
     def q_factor(self, alpha: float) -> float:
-        """The same for Q."""
+        """The ratio of Q to its limit at 5 % that a share α of clean rows exceeds."""
         return _factor(self.q, alpha)
 
 
@@ -74,7 +74,7 @@ def _factor(ratios: Vector, alpha: float) -> float:
 def left_out_in_turns(
     model: AnyEstimator, X: Any, ratios: Callable[[AnyEstimator, Any], tuple[Vector, Vector]]
 ) -> Calibration:
-    """Ratios of the rows of an array, each from a model of the others with the same options."""
+    """Ratios of the rows of X, each from a model with the same options fitted without the row."""
     if len(X) < 2 * N_SPLITS:
         raise ValueError(
             f"clean rows are left out in turns, a tenth at a time: give {2 * N_SPLITS} or more, "
@@ -83,7 +83,7 @@ def left_out_in_turns(
     found = []
     for rest, some in KFold(N_SPLITS, shuffle=True, random_state=0).split(X):
         with warnings.catch_warnings():
-            # What the model had to say was said when it was fitted to all rows.
+            # The fit to all rows has already given these warnings.
             warnings.simplefilter("ignore")
             found.append(ratios(_like(model).fit(X[rest]), X[some]))
     t2, q = (np.sort(np.concatenate(each)) for each in zip(*found, strict=True))
@@ -91,7 +91,7 @@ def left_out_in_turns(
 
 
 def _like(model: AnyEstimator) -> AnyEstimator:
-    """A model that is not fitted yet, with as many components: T² of others would be another."""
+    """An unfitted copy with as many components: T² depends on their number."""
     same, k = clone(model), model.n_components_
     if k and "min_components" in same.get_params():
         same.set_params(n_components=k, min_components=k)

@@ -1,43 +1,46 @@
-"""What T² and Q of a clean new row are distributed like, given a fit of few rows.
+"""Distributions of T² and Q for clean new rows, given a fit to few rows.
 
-A row z, less the mean and over the scales of the columns, has the covariance WᵀDW + σ²I along k
-orthonormal directions W that were found from ν rows, as much as these are worth. Of its cells o,
-the least-squares scores and what they leave are
+A row z, centred and divided by the scales of the columns, has the covariance WᵀDW + σ²I. The k
+orthonormal directions W were estimated from effectively ν rows. For the observed cells o of a row,
+the least-squares scores and the residuals are
 
     y = (WₒWₒᵀ)⁻¹Wₒzₒ,    e = zₒ − Wₒᵀy,
     T² = yᵀ(D + σ²(WₒWₒᵀ)⁻¹)⁻¹y/(1 + 1/n),    Q = eᵀe,
 
-for a whole row T² = Σ yₕ²/(dₕ + σ²)/(1 + 1/n) and Q = ‖z‖² − ‖y‖² (Jackson and Mudholkar, "Control
-procedures for residuals associated with principal component analysis", Technometrics 21, 1979). 1/n
-is for the mean, which was found from n rows. D = σ²ℓ′ is what *new* rows vary along the directions,
-which is less than the rows of the fit do: a component of strength ℓₕ, in units of σ², leans out of
-W by the share sₕ (`lowrank.axes.leaning_out`), and towards components that were not found, of
-strengths ℓₗ and probabilities Pₗ: ℓ′ₕ = ℓₕ(1 − sₕ) + Σₗ Pₗℓₗ⟨sin²θₕₗ⟩.
+for a complete row T² = Σ yₕ²/(dₕ + σ²)/(1 + 1/n) and Q = ‖z‖² − ‖y‖² (Jackson and Mudholkar,
+"Control procedures for residuals associated with principal component analysis", Technometrics 21,
+1979). The term 1/n accounts for the mean, which was estimated from n rows. D = σ²ℓ′ holds the
+variances of *new* rows along the directions, which are smaller than those of the fitted rows: a
+component of strength ℓₕ, in units of σ², leans out of W by the share sₕ
+(`lowrank.axes.leaning_out`), and towards undetected components of strengths ℓₗ and probabilities
+Pₗ: ℓ′ₕ = ℓₕ(1 − sₕ) + Σₗ Pₗℓₗ⟨sin²θₕₗ⟩.
 
-The variances in T² were found from ν rows, so that it has the heavy tails of Hotelling's,
+The variances in T² were estimated from ν rows, so T² has the heavy tails of Hotelling's
+distribution,
 
     T² ~ kν/(ν − k + 1)·F(k, ν − k + 1).
 
-Q has the noise of m − k directions for m cells, what the directions miss of the signal, lₕ = ℓₕsₕ,
-and components that are too weak to be found, which are noise that the cells have in common (c,
+Q contains the noise of m − k directions for m cells, the signal that the directions miss,
+lₕ = ℓₕsₕ, and components too weak to be detected, which act as noise that the cells share (c,
 `intervals.common_noise`). In units of s²(1 + 1/n), with f = m/p,
 
     ⟨Q⟩ = g(m − k) + f·Σlₕ,    Var Q = (m − k)(w − g² + 2f·c) + 4fg·Σlₕ + 2f²·Σlₕ².
 
-s² is what the components leave of the squares of the fit's rows, over its (n − k)(p − k) degrees of
-freedom. A factorised posterior takes k(n + p) numbers for spent on components, k² of which only
-turn them: its σ² is larger, by a twentieth for six components in 60×20.
+s² is the residual sum of squares of the fitted rows over its (n − k)(p − k) degrees of freedom. A
+factorised posterior counts k(n + p) numbers as spent on components, but k² of them only rotate the
+components. Its σ² is therefore larger, by a twentieth for six components in 60×20.
 
-g = 1 and w = 3 are the moments of the square and the fourth power of a normal residual. Where
-columns have noise of their own, 1/v ~ Gamma(a, ·) is what is known of each variance, and residuals
-over what is expected are Student's: g = a/(a − 1), w = 3a²/((a − 1)(a − 2)). With
-h = 2⟨Q⟩²/Var Q (Satterthwaite, "An approximate distribution of estimates of variance components",
-Biometrics Bulletin 2, 1946) and a noise variance of ν' degrees of freedom,
+g = 1 and w = 3 are the second and the fourth moment of a normal residual. If columns have noise
+variances v of their own, known as 1/v ~ Gamma(a, ·), standardised residuals follow Student's t:
+g = a/(a − 1), w = 3a²/((a − 1)(a − 2)). With h = 2⟨Q⟩²/Var Q (Satterthwaite, "An approximate
+distribution of estimates of variance components", Biometrics Bulletin 2, 1946) and a noise variance
+of ν' degrees of freedom,
 
     Q ~ ⟨Q⟩·F(h, ν').
 
-Where rows have noise of their own, with 1/u ~ Gamma(α, β), both are multiplied by u: by β/α, and
-the second degrees of freedom ν become those of a product, 2/ν'' = (1 + 2/ν)(1 + 1/α) − 1.
+If rows have noise of their own, with 1/u ~ Gamma(α, β), both statistics are multiplied by u. Limits
+are then multiplied by β/α, and the second degrees of freedom ν become those of a product,
+2/ν'' = (1 + 2/ν)(1 + 1/α) − 1.
 """
 
 from __future__ import annotations
@@ -55,26 +58,26 @@ from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit, VariationalFit
 from bayespca.lowrank.tails import Tails
 
-# A variance has at least so many degrees of freedom.
+# Fewest degrees of freedom of a variance.
 LEAST = 1.0
-# Residuals have at least a fourth moment.
+# A shape above 2 keeps the fourth moment of residuals finite.
 LEAST_SHAPE = 2.5
 
 
 @dataclass(frozen=True, eq=False)
 class RowLaw:
-    """The law of clean new rows, in scaled data.
+    """The distribution of clean new rows, in units of the scaled data.
 
     Attributes
     ----------
     components
         W: (k, p), orthonormal.
     spread
-        D: variances that new rows have along them, without noise; (k,).
+        D: variances of new rows along the components, without noise; (k,).
     noise_variance
         σ².
     mean_error
-        1 + 1/n; 1 where no mean was removed.
+        1 + 1/n; 1 if no mean was removed.
     residual_variance
         s².
     leaking
@@ -84,9 +87,9 @@ class RowLaw:
     rows, degrees
         ν and ν'.
     column_shape
-        a; infinite where all columns have one variance.
+        a; infinite if all columns have the same noise variance.
     tails
-        Of rows that have noise of their own.
+        α and β of the noise of rows.
     """
 
     components: FloatArray
@@ -102,7 +105,7 @@ class RowLaw:
     tails: Tails
 
     def t2_limit(self, alpha: float) -> float:
-        """What T² of a share α of clean rows exceeds; NaN without components."""
+        """The limit that T² exceeds in a share α of clean rows; NaN without components."""
         k = len(self.components)
         if not k:
             return float("nan")
@@ -111,7 +114,7 @@ class RowLaw:
         return float(self._unit() * size * fisher.isf(alpha, k, self._second(second)))
 
     def q_limit(self, alpha: float, cells: int) -> float:
-        """What Q of a share α of clean rows with so many cells exceeds; NaN for at most k cells."""
+        """The limit that Q exceeds in a share α of clean rows; NaN for at most k cells."""
         k, p = self.components.shape
         if cells <= k:
             return float("nan")
@@ -140,7 +143,7 @@ class RowLaw:
 
 
 def row_law(fit: PCAFit | VariationalFit, degrees: float) -> RowLaw:
-    """The law that a fit knows of; `degrees` are those of its noise variance."""
+    """The law of new rows given a fit; its noise variance has `degrees` of freedom."""
     posterior, axes = fit.posterior, axes_of(fit)
     s2 = float(posterior.noise_variance)
     lost, left = _lost(axes), _residual_variance(fit, degrees)
@@ -161,9 +164,9 @@ def row_law(fit: PCAFit | VariationalFit, degrees: float) -> RowLaw:
 
 
 def _residual_variance(fit: PCAFit | VariationalFit, degrees: float) -> float:
-    """s²; σ² where that was given, and where no degrees of freedom are left.
+    """s²; σ² if that was given, or if no degrees of freedom are left.
 
-    Where data have holes only σ² is known, and k² is taken off what it counts as spent.
+    For data with holes only σ² is known, and k² is added to its degrees of freedom.
     """
     s2, (p, n), k = float(fit.posterior.noise_variance), fit.spectrum.shape, fit.n_components
     free = (n - k) * (p - k)
@@ -177,19 +180,19 @@ def _residual_variance(fit: PCAFit | VariationalFit, degrees: float) -> float:
 
 
 def _lost(axes: Axes) -> FloatArray:
-    """ℓₕsₕ: what of the strength along each axis leans out of the subspace that was found."""
+    """ℓₕsₕ: the strength along each axis that lies outside the estimated subspace."""
     room = np.maximum(1 - (axes.components**2).sum(axis=0), 0.0)
     return np.asarray(axes.strengths * np.minimum(leaning_out(axes) @ room, 1.0))
 
 
 def _turned_to(axes: Axes) -> FloatArray:
-    """Σₗ Pₗℓₗ⟨sin²θₕₗ⟩: what the axes show of components that were not found."""
+    """Σₗ Pₗℓₗ⟨sin²θₕₗ⟩: the strength along each axis that undetected components add."""
     strengths, probabilities = axes.left_out.T
     return np.asarray(turns(axes.strengths, strengths, axes) @ (probabilities * strengths))
 
 
 def _rows_of_variances(axes: Axes) -> float:
-    """ν: a variance d + σ² along an axis has the relative error √(2/ν), the mean over axes."""
+    """ν such that √(2/ν) is the relative error of d + σ² along an axis, averaged over axes."""
     if not axes.strengths.size:
         return max(axes.n, LEAST)
     signal = axes.strengths / (1 + axes.strengths)
@@ -198,8 +201,9 @@ def _rows_of_variances(axes: Axes) -> float:
 
 
 def _shape_of_columns(fit: PCAFit | VariationalFit, axes: Axes) -> float:
-    """a = α + (cells of a column)/2. The prior's α is that of variances whose logarithms have the
-    variance 1/(α − ½), which trigamma(α) is.
+    """a = α + (cells of a column − k)/2, where the prior has α = ½ + 1/Var(log v).
+
+    The variance of log v is trigamma(α), which is about 1/(α − ½).
     """
     noise = getattr(fit, "noise", None)
     if noise is None or noise.features is None:

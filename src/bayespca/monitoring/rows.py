@@ -58,14 +58,15 @@ class Monitoring:
     Attributes
     ----------
     t2, q
-        How far a row is from the mean along the components, and how far off them; (n,). T² is NaN
-        without components; both are NaN for rows with no more cells than there are components.
+        Squared distances of each row from the mean along the components, and from the components;
+        (n,). T² is NaN without components; both are NaN for rows with no more cells than there are
+        components.
     t2_limit, q_limit
-        Limits that a share `alpha` of clean rows exceeds; (n,), as they depend on the holes of a
-        row.
+        Limits that a share `alpha` of clean rows exceeds; (n,), because they depend on the holes
+        of a row.
     t2_contributions, q_contributions
         Contribution of each column: (n, p). Rows sum to `t2` and `q`. Contributions to T² may be
-        negative; those of holes are 0.
+        negative; holes contribute 0.
     alpha
         The share of clean rows above each limit.
     names
@@ -83,17 +84,17 @@ class Monitoring:
 
     @property
     def t2_alarms(self) -> NDArray[np.bool_]:
-        """Which rows are too far from the mean along the components."""
+        """Mask of the rows that are too far from the mean along the components."""
         return self.t2 > self.t2_limit
 
     @property
     def q_alarms(self) -> NDArray[np.bool_]:
-        """Which rows are too far off the components."""
+        """Mask of the rows that are too far off the components."""
         return self.q > self.q_limit
 
     @property
     def is_alarm(self) -> NDArray[np.bool_]:
-        """Which rows are above either limit."""
+        """Mask of the rows above either limit."""
         return self.t2_alarms | self.q_alarms
 
     @property
@@ -102,7 +103,7 @@ class Monitoring:
         return np.flatnonzero(np.isnan(self.q))
 
     def alarms(self, n_columns: int = 3) -> list[Alarm]:
-        """A record for each statistic above its limit, in the order of the rows."""
+        """A record for each statistic above its limit, in row order."""
         return [
             self._alarm(int(row), short, n_columns)
             for row in np.flatnonzero(self.is_alarm)
@@ -133,12 +134,13 @@ def statistics(
     (`monitoring.law` has the formulas). The share `alpha` holds for each statistic, and for rows
     that the model was not fitted to; rows of the fit lie closer to it.
 
-    These limits take rows for normal. Where they are not, `calibration`, which `calibrate` makes of
-    clean rows, moves the limits to where a share `alpha` of such rows is above them.
+    These limits assume normal rows. If rows are not normal, pass as `calibration` the result of
+    `calibrate` for clean rows: it moves the limits so that a share `alpha` of such rows exceeds
+    them.
 
     If columns have noise of their own, both statistics are in units of that noise; otherwise Q is
-    in the units of the scaled data. If neighbouring columns have noise in common, contributions
-    belong to what a column adds to its neighbour on the left.
+    in the units of the scaled data. If the noise of neighbouring columns is correlated, the
+    contribution of a column is that of its part which the left neighbour does not predict.
 
     >>> from bayespca import BayesianPCA, monitoring
     >>> from bayespca.datasets import low_rank
@@ -160,15 +162,15 @@ def statistics(
 
 
 def calibrate(model: AnyEstimator, X: Input) -> Calibration:
-    """How clean rows compare with the limits that hold for normal ones, for `statistics`.
+    """Compare clean rows with the limits for normal rows; pass the result to `statistics`.
 
-    X are the rows that the model was fitted to, or others of the same process. They are left out in
-    turns, a tenth at a time, and looked at by a model of the others with the same options and as
-    many components, so that it takes ten fits. Tenths are drawn at random: where a process drifts,
-    later rows differ more from the fit than these do.
+    X are the rows that the model was fitted to, or others of the same process. Each tenth of them
+    is left out in turn and compared with a model of the others that has the same options and as
+    many components, which takes ten fits. Tenths are drawn at random: if a process drifts, later
+    rows differ more from the fit than these do.
 
-    With n rows the share of clean new rows above a limit is α on average, and differs from it by
-    √(α(1 − α)/n) or so: limits of few rows are rough, and α cannot be below 1/(n + 1).
+    With n rows the share of clean new rows above a limit is α on average, with an error of about
+    √(α(1 − α)/n): limits from few rows are rough, and α cannot be below 1/(n + 1).
 
     >>> import numpy as np
     >>> from bayespca import BayesianPCA, monitoring
@@ -221,7 +223,7 @@ def _check(model: AnyEstimator, alpha: float) -> None:
 
 
 def _of_scaled(Z: FloatArray, law: RowLaw, alpha: float, names: tuple[str, ...]) -> Monitoring:
-    """Rows with the same holes share matrices and limits."""
+    """T² and Q of scaled rows; rows with the same holes share matrices and limits."""
     seen = ~np.isnan(Z)
     order, starts, first = arranged(seen)
     t2, q, t2_limit, q_limit = np.full((4, len(Z)), np.nan)
@@ -242,9 +244,9 @@ def _of_scaled(Z: FloatArray, law: RowLaw, alpha: float, names: tuple[str, ...])
 def contributions(
     Z: FloatArray, law: RowLaw, cells: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """What each of the cells that are there adds to T² and to Q of rows Z: (n, m) both.
+    """Contributions of each observed cell to T² and to Q of rows Z, both (n, m).
 
-    T² = yᵀS⁻¹y with y = G⁻¹Wₒz, so that cell j adds zⱼ·(WₒᵀG⁻¹S⁻¹y)ⱼ to it. To Q it adds eⱼ².
+    T² = yᵀS⁻¹y with y = G⁻¹Wₒz, so cell j adds zⱼ·(WₒᵀG⁻¹S⁻¹y)ⱼ to it. To Q it adds eⱼ².
     """
     W = law.components[:, cells]
     inverse = np.linalg.pinv(W @ W.T, hermitian=True)

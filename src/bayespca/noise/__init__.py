@@ -1,1 +1,1 @@
-"""Which noise the data have: what residuals show, and which noise model the evidence prefers."""
+"""Choice of a noise model: signs in the residuals, and the model that the evidence prefers."""

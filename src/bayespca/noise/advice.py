@@ -1,4 +1,4 @@
-"""What a fit says of its noise in words: where another has more evidence, and outlying rows."""
+"""Advice on noise: a model with more evidence, constant features, outlying rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .choosing import CHOICES, sides
 from .signs import Signs
 
 CODE, CONSTANT = "other-noise", "constant-neighbour"
-# Nats that are worth a sentence: a few are found in 2 % of small tables with equal noise.
+# Least gain in nats to mention: 2 % of small tables with equal noise gain a few by chance.
 WORTH_SAYING = 10.0
-# So many outlying rows are named.
+# Most outlying rows to name.
 NAMED_ROWS = 5
 
 
 def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
-    """Advice on a fit with a given noise model, if another one has more evidence."""
+    """Add advice to a fit with a given noise model if a better one has clearly more evidence."""
     name = better.noise.name
     noise = NOISES[name]
     nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
@@ -45,7 +45,10 @@ def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
 
 
 def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = None) -> PCAFit:
-    """The same if others were not fitted: what residuals promise, and why it was not tried."""
+    """Like `against`, when no other model was fitted: add the gain that residuals promise.
+
+    `why` says why the other model was not tried.
+    """
     seen = signs.seen - sides(asked)
     noise = richest(seen | sides(asked))
     gain = sum(getattr(signs, side) for side in seen & sides(noise))
@@ -55,7 +58,7 @@ def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = Non
 
 
 def with_cells(fit: PCAFit, signs: Signs) -> PCAFit:
-    """A fit of rows on workers, where residuals promise something of noise of cells."""
+    """Add advice to a fit of rows on workers if residuals promise a gain from noise of cells."""
     if "cells" not in signs.seen:
         return fit
     why = "it needs data in memory: fit X.compute(), or some of the rows."
@@ -71,12 +74,12 @@ def _but(fit: PCAFit, noise: NoiseModel, gain: float, why: str) -> PCAFit:
 
 
 def richest(seen: Set[str]) -> NoiseModel:
-    """The noise model with most of what was seen, and nothing else."""
+    """The noise model that covers the most signs seen and contains nothing else."""
     return max((model for model in CHOICES if sides(model) <= seen), key=lambda m: len(sides(m)))
 
 
 def with_constant(fit: PCAFit, constant: NDArray[np.intp]) -> PCAFit:
-    """A fit of features whose neighbours have noise in common, some of which do not vary."""
+    """Add advice if constant features kept autoregressive noise from being tried."""
     if not constant.size:
         return fit
     text = (
@@ -87,13 +90,13 @@ def with_constant(fit: PCAFit, constant: NDArray[np.intp]) -> PCAFit:
 
 
 def with_advice_of(fit: PCAFit, some: PCAFit) -> PCAFit:
-    """A fit with the advice on constant features that a fit of some of its rows gave."""
+    """Copy the advice on constant features from a fit of some of the rows."""
     said = tuple(one for one in some.status.advice if one.code == CONSTANT)
     return replace(fit, status=fit.status + Status(advice=said))
 
 
 def naming_outliers(fit: PCAFit) -> PCAFit:
-    """Add advice on rows that lie far from all others, if they are few."""
+    """Add advice that names outlying rows, if they are few."""
     outliers = fit.noise.outliers
     if outliers is None or outliers.ndim != 1:
         return fit

@@ -1,4 +1,4 @@
-"""What is asked of a PCA besides its closed form."""
+"""Options of a PCA besides its closed form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of a PCA besides its closed form; names and meanings as in `BayesianPCA`."""
+    """Options of a PCA besides its closed form; names and meanings as in `BayesianPCA`."""
 
     noise: str = AUTO
     center: bool = True
@@ -28,17 +28,15 @@ class Asked:
 
 
 def first_noise(asked: Asked) -> NoiseModel:
-    """The noise that is fitted first."""
+    """The noise model to fit first."""
     return ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
 
 
 def compares(form: ClosedForm) -> bool:
-    """Whether free energies can be compared between noise models: those of empirical VB, with the
-    noise to be found.
-    """
+    """Whether free energies are comparable between noise models: EVB with the noise estimated."""
     return form.method.name == "evb" and form.noise_variance == AUTO
 
 
 def by_likelihood(form: ClosedForm, rank: int) -> ClosedForm:
-    """So many components by maximum likelihood, with the given noise model."""
+    """The same form with `rank` components by maximum likelihood."""
     return replace(form, method=METHODS["ml"], n_components=rank, exactly=None)

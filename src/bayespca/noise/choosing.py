@@ -1,10 +1,10 @@
-"""`noise="auto"`: the evidence chooses among the noise models that residuals ask for.
+"""`noise="auto"`: the evidence chooses among the noise models that residuals call for.
 
-Equal noise comes first, in closed form. What its residuals show (`signs`) says which noise models
-could be better; these are fitted, and looked at again, until nothing new shows. The free energies
-are all in the units of the data. Models contain one another, so that the richer one is never worse
-by more than what it learns: each parameter of a prior costs ½ log of the number of variances it was
-learned from.
+Equal noise is fitted first, in closed form. Signs in its residuals (`signs`) show which models
+could be better. These are fitted and examined in turn, until nothing new shows. All free energies
+are in the units of the data. Models contain one another, so the richer one is never worse by more
+than the price of its parameters: each parameter of a prior costs ½ log of the number of
+variances it was learned from.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from bayespca.lowrank.records import PCAFit
 
 from .signs import Signs
 
-# In this order: of two that are as good, the first is kept.
+# The order matters: of two equally good models, the first is kept.
 CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CELLS)
 
-# Up to so many cells every model is tried that could be better.
+# Most cells for which every model that could be better is tried.
 FEW_CELLS = 140_000
-# Variances whose logarithms spread by less are equal.
+# Standard deviation of log variances below which they count as equal.
 EQUAL = 0.02
-# Up to so many, cells may have noise of their own, which takes sweeps.
+# Most cells that may have noise of their own, which takes sweeps.
 MOST_TO_SWEEP = 300_000
-# Heavier tails than those of so few degrees of freedom are no tails.
+# Fewer degrees of freedom are a sign of repeated exact numbers, not of heavy tails.
 FEWEST_DEGREES = 2.01
 
 Fitter = Callable[[NoiseModel], PCAFit]
@@ -48,10 +48,10 @@ Looker = Callable[[PCAFit], Signs]
 
 @dataclass
 class Tried:
-    """Fits by the name of their noise, and what each costs: its free energy and what it learned.
+    """Fits by the name of their noise, and their costs: free energy and price of parameters.
 
-    The first is the one that the others are compared with, and most often has equal noise;
-    `baseline` is the free energy of equal noise where others take account of rounding.
+    The others are compared with the first, which mostly has equal noise. `baseline` is the free
+    energy of equal noise with rounding taken into account, if the other fits do so.
     """
 
     shape: tuple[int, int]
@@ -59,15 +59,16 @@ class Tried:
     baseline: float | None = None
 
     def add(self, fit: PCAFit) -> None:
-        """Keep a fit, unless it is of exact numbers that come again and again, not of heavy tails:
-        then its density would have no bound, and its degrees of freedom are at theirs.
+        """Keep a fit, unless its heavy tails come from exact numbers that repeat.
+
+        The density of such a fit has no bound, and its degrees of freedom are at their lower limit.
         """
         noise = fit.noise
         if not (NOISES[noise.name].cells and noise.degrees_of_freedom <= FEWEST_DEGREES):
             self.fits[noise.name] = fit
 
     def cost(self, name: str) -> float:
-        """Nats: the free energy, and ½ log of how many variances taught each parameter."""
+        """Free energy plus the price of the noise model's parameters, in nats."""
         if name == ISOTROPIC.name and self.baseline is not None:
             return self.baseline
         return self.fits[name].free_energy + learned_by(NOISES[name], self.shape)
@@ -78,15 +79,15 @@ class Tried:
 
     @property
     def evidence(self) -> dict[str, float]:
-        """By how many nats each exceeds the first."""
+        """Nats of evidence by which each fit exceeds the first."""
         costs = {name: self.cost(name) for name in self.fits}
         first = next(iter(costs.values()))
-        # Data that do not vary have infinite evidence with all of them.
+        # Constant data have infinite evidence under every model; inf − inf would be NaN.
         return {name: 0.0 if cost == first else first - cost for name, cost in costs.items()}
 
 
 def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
-    """What a noise model's own parameters cost: ½ log of the numbers that each was learned from."""
+    """Price of a noise model's parameters in nats: ½ log of how many numbers taught each."""
     n, p = shape
     counts = (
         *((n,) if noise.rows else ()),
@@ -105,10 +106,10 @@ def choose(
     allowed: frozenset[str],
     baseline: Callable[[], float | None] = lambda: None,
 ) -> PCAFit:
-    """The fit with the most evidence among the noise models that residuals ask for.
+    """The fit with the most evidence among the noise models that residuals call for.
 
-    `first` is a fit and what its residuals show: most often that with equal noise, of which
-    `baseline` is the free energy where others take account of rounding.
+    `first` is a fit and the signs in its residuals, mostly the fit with equal noise. `baseline`
+    returns the free energy of equal noise with rounding taken into account, or None.
     """
     best, seen = first
     tried, allowed = Tried(shape, {best.noise.name: best}), allowed - {ISOTROPIC.name}
@@ -130,9 +131,9 @@ def choose(
 def _wanted(
     signs: Signs, so_far: NoiseModel, open_to: Set[str], shape: tuple[int, int]
 ) -> list[NoiseModel]:
-    """What to try next: all that could be better, or what promises most where fits take long."""
+    """Models to try next: all that could be better, or the most promising one if fits take long."""
     new: Set[str] = signs.seen - sides(so_far)
-    # Noise of cells takes sweeps: what rows and columns can explain comes first.
+    # Noise of cells takes sweeps, so models without it come first.
     for part in (new - {"cells"}, new & {"cells"}):
         models = _open(sides(so_far) | part, part, open_to) if part else []
         if models:
@@ -142,13 +143,13 @@ def _wanted(
 
 
 def _promised(noise: NoiseModel, signs: Signs, new: Set[str]) -> tuple[float, int]:
-    """What a noise model would gain, and how much of what is new it has."""
+    """Nats that a noise model promises to gain, and how many of the new signs it covers."""
     own = sides(noise) & new
     return sum(getattr(signs, side) for side in own), len(own)
 
 
 def _simpler(fit: PCAFit, open_to: Set[str]) -> list[NoiseModel]:
-    """Noise models without the rows or columns that a fit has found to be equal."""
+    """Noise models without the side (rows or columns) whose variances a fit found to be equal."""
     without = {PER_SAMPLE: fit.noise.features, PER_FEATURE: fit.noise.samples}
     if fit.noise.name != BOTH.name:
         return []
@@ -164,20 +165,21 @@ def _are_equal(variances: FloatArray) -> bool:
 
 
 def _open(seen: Set[str], new: Set[str], open_to: Set[str]) -> list[NoiseModel]:
-    """Models with nothing but what was seen, something new among it, that can be tried."""
+    """Models that can be tried, contain nothing but what was seen, and contain something new."""
     asked = [model for model in CHOICES if _asked_for(model, seen) and model.name in open_to]
     return [model for model in asked if sides(model) & new]
 
 
 def sides(noise: NoiseModel) -> frozenset[str]:
-    """What has a variance of its own, or something in common."""
+    """Names of what a noise model lets differ: rows, columns, cells, neighbours."""
     names = ("rows", "columns", "cells", "neighbours")
     return frozenset(name for name in names if getattr(noise, name))
 
 
 def _asked_for(noise: NoiseModel, seen: Set[str]) -> bool:
-    """Whether it has nothing but what was seen; columns are part of all that have cells or
-    neighbours, and their prior makes them equal where they are.
+    """Whether a noise model contains nothing but what was seen.
+
+    Models of cells or neighbours always contain columns, whose prior makes them equal if they are.
     """
     own = sides(noise)
     return (own - {"columns"} if noise.cells or noise.neighbours else own) <= seen

@@ -1,4 +1,4 @@
-"""Complete data, with one noise model after another."""
+"""Fits of complete data with one noise model after another."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from .choosing import CHOICES, MOST_TO_SWEEP, choose
 from .errors import errors_as
 from .signs import FEWEST_IN_ORDER, Signs
 
-# Sparse data are made dense for noise that is not equal: up to so many cells.
+# Most cells for which sparse data are made dense, as unequal noise requires.
 MOST_DENSE = 200_000_000
-# From so many cells on, some of the rows choose the noise of all.
+# Cells above which some of the rows choose the noise model for all.
 MANY_CELLS = 2_000_000
-# Up to so many columns, rows on workers are fitted with noise of their own: each round decomposes a
-# matrix of that side here.
+# Most columns for which rows on workers are fitted with unequal noise: in each round the client
+# decomposes a square matrix of that size.
 MOST_COLUMNS = 3000
 OUT_OF_REACH = (
     f"Dask collections have it up to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells where there "
     "are more columns than rows: fit fewer columns, or some of the rows in memory."
 )
-# Relative fall of the free energy at which rounds with some of the rows end.
+# Relative fall of the free energy at which the rounds of a sample of the rows end.
 TOL_OF_SAMPLE = 1e-6
 
 
@@ -56,9 +56,9 @@ TOL_OF_SAMPLE = 1e-6
 class Complete:
     """Complete data, to be fitted with one noise model after another.
 
-    `found` is what the closed form has found out about them, once it was asked, and `few` are rows
-    that were brought here from workers; `sums` are those of blocks. `ordered` is whether noise may
-    be alike in neighbours, `sweeps` whether cells may have their own.
+    `ordered` is whether neighbours may have noise in common, `sweeps` whether cells may have noise
+    of their own. `found`, `decomposed` and `plain` keep the results of the closed form once it has
+    run, `few` the rows fetched from workers, and `sums` the sums over blocks.
     """
 
     X: Input
@@ -74,12 +74,12 @@ class Complete:
     sums: NoisyTable | None = field(default=None, init=False)
 
     def knows(self, other: Complete) -> None:
-        """Take over what was found out about the same data."""
+        """Take over what `other` has computed from the same data."""
         self.found, self.decomposed, self.few = other.found, other.decomposed, other.few
         self.sums = other.sums
 
     def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
-        """Fit a noise model, starting from what a fit of other rows has found."""
+        """Fit a noise model; `other`, a fit of other rows or another rank, is where it starts."""
         errors = self.asked.errors
         if noise == ISOTROPIC and errors is None:
             return self._closed()
@@ -93,7 +93,7 @@ class Complete:
         return with_rows_known(fit, self.X) if noise.rows else fit
 
     def _constant(self, table: NoisyTable) -> Complete:
-        """The same task for data that do not vary: blocks may be gone once they were read."""
+        """The same task with constant data in memory, as blocks may be readable only once."""
         if where_of(self.X) is not Where.BLOCKS:
             return self
         shape = (table.n_samples, table.mean_of_row.size)
@@ -114,7 +114,7 @@ class Complete:
         return self.plain
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
-        """Refit the same noise model with so many components; noise of cells keeps its rank."""
+        """Refit the same noise model with `rank` components; a fit with noise of cells stays."""
         noise, form = NOISES[fit.noise.name], replace(self.form, exactly=rank)
         if noise.cells:
             return fit
@@ -130,9 +130,9 @@ class Complete:
         return again
 
     def _known_beyond(self, rank: int) -> Decomposed:
-        """A decomposition that knows one singular value more than this, if there is one.
+        """A decomposition with at least `rank` + 1 singular values, if there are as many.
 
-        Engines stop where EVB keeps no more; maximum likelihood needs the given number.
+        Engines stop where EVB keeps no more components, which may be too early for a given rank.
         """
         assert self.decomposed is not None
         spectrum = self.decomposed.found.spectrum
@@ -145,7 +145,7 @@ class Complete:
         return self.decomposed
 
     def likeliest(self, fit: PCAFit, rank: int) -> PCAFit:
-        """So many components by maximum likelihood, with noise that differs as in a fit."""
+        """Fit `rank` components by maximum likelihood, with the noise model of `fit`."""
         noise, form = NOISES[fit.noise.name], by_likelihood(self.form, rank)
         if noise == ISOTROPIC and self.decomposed is not None:
             likely = closed.from_decomposition(self._known_beyond(rank), form)
@@ -159,10 +159,9 @@ class Complete:
     def chosen(self) -> PCAFit:
         """Fit the noise model that has the most evidence.
 
-        Equal noise first, unless the data are so large that it would be a long way round: data that
-        are not white have no spectrum that could be cut off, and a glance may show that they are
-        not. Where many models would have to be fitted to many cells, some of the rows choose among
-        them.
+        Equal noise is fitted first. Large data skip it if a few rows show unequal noise, or if the
+        matrix is large both ways: unequal noise leaves no gap in the spectrum that would let an
+        engine stop early. If there are many cells, some of the rows choose among the models.
         """
         some = self.sample
         if some is not None and (min(self.X.shape) > GRAM or residuals.far_from_equal(some.X)):
@@ -189,7 +188,7 @@ class Complete:
         return best
 
     def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
-        """A fit with more evidence than another, or that; without sweeps, which take long."""
+        """The fit with the most evidence, perhaps `fit` itself, without models that need sweeps."""
         data = self if self.few is None else self._here
         looping = replace(self.looping, callback=None, checkpoint=None)
         quiet = replace(data, looping=looping, form=replace(data.form, counts=False))
@@ -198,13 +197,13 @@ class Complete:
 
     @property
     def _here(self) -> Complete:
-        """The rows that were brought here; with as much care as all rows, if they are all."""
+        """The same task with the rows fetched from workers; at full tolerance if they are all."""
         assert self.few is not None
         here = replace(self._of(self.few.rows), sweeps=False)
         return replace(here, looping=self.looping) if self.few.are_all else here
 
     def _chosen_here(self, plain: PCAFit) -> PCAFit:
-        """Fit the noise model that some rows of a Dask collection choose; one pass fetches them."""
+        """Fit the noise model that some rows of a Dask collection choose, fetched in one pass."""
         self.bring_rows(plain.n_samples)
         if self.few is None:
             return plain
@@ -218,17 +217,17 @@ class Complete:
         return fit if is_coarse(self.few.rows) else advice.with_cells(fit, self.look(fit))
 
     def bring_rows(self, n: int) -> None:
-        """Some of the n rows that workers have, or all where cells are not many."""
+        """Fetch some of the n rows from workers, or all if they have few cells."""
         self.few = rows_here(self.X, n)
 
     def _is_in_reach(self, n: int) -> bool:
-        """Whether noise of its own can be fitted to n rows on workers."""
+        """Whether unequal noise can be fitted to n rows on workers."""
         return self.p <= MOST_COLUMNS if n > self.p else n * self.p <= MOST_DENSE
 
     def _baseline(self) -> float | None:
-        """The free energy of equal noise for numbers that were rounded; None where they were not.
+        """Free energy of equal noise with rounding taken into account; None for unrounded numbers.
 
-        Rounding is noise, too, which components of equal noise would explain.
+        Rounding is noise, too; a plain fit of equal noise would explain it by components.
         """
         if self.n is None or self.p > GRAM or self.n <= self.p:
             return None
@@ -248,7 +247,7 @@ class Complete:
 
     @property
     def sample(self) -> Complete | None:
-        """Some of the rows, where all are many."""
+        """The same task with some of the rows, if there are many cells; otherwise None."""
         if where_of(self.X) is not Where.DENSE or math.prod(self.X.shape) <= MANY_CELLS:
             return None
         rows = residuals.every_few(self.X)
@@ -257,12 +256,12 @@ class Complete:
         return self._of(rows)
 
     def _of(self, rows: Array) -> Complete:
-        """Some of the rows, which are to choose for all."""
+        """The same task with some of the rows, which are to choose for all."""
         looping = replace(self.looping, tol=max(self.looping.tol, TOL_OF_SAMPLE))
         return replace(self, X=rows, asked=replace(self.asked, engine="auto"), looping=looping)
 
     def table(self, *, rows: bool) -> NoisyTable:
-        """The data as noise models see them; blocks may be gone once they were read."""
+        """The data as noise models see them; kept for blocks, which may be readable only once."""
         if self.sums is not None:
             return self.sums
         table = self._table(rows=rows)
@@ -285,7 +284,7 @@ class Complete:
         )
 
     def look(self, fit: PCAFit) -> Signs:
-        """What a fit leaves over."""
+        """Signs in the residuals of a fit."""
         if where_of(self.X).in_memory:
             return residuals.of_complete(self.X, fit, self._scores(fit))
         if self.few is not None:
@@ -293,13 +292,13 @@ class Complete:
         return residuals.of_sums(self.table(rows=False), self.form, fit)
 
     def _scores(self, fit: PCAFit) -> FloatArray | None:
-        """Scores of all rows in a fit with equal noise, their signs aside, where they are known."""
+        """Scores of all rows in a fit with equal noise, up to sign; None if they are unknown."""
         if fit is not self.plain or self.found is None or self.found.left is None:
             return None
         return to_numpy(self.found.left(fit.n_components)) * fit.kept_singular_values
 
     def allowed(self) -> Iterator[str]:
-        """Noise models that can be tried."""
+        """Names of noise models that can be tried."""
         has_rows = where_of(self.X) is not Where.BLOCKS
         for noise in CHOICES:
             served = has_rows or not noise.needs_rows
@@ -323,7 +322,7 @@ class Complete:
         return not self._constant_columns().size
 
     def _constant_columns(self) -> NDArray[np.intp]:
-        """Features that do not vary, as far as that is known."""
+        """Indices of features that do not vary, as far as that is known."""
         if where_of(self.X).in_memory:
             return constant_columns(self.X, center=self.asked.center)
         gram = gram_of(self.found)
@@ -336,14 +335,14 @@ class Complete:
 
     @property
     def n(self) -> int | None:
-        """Number of rows; None where that is not known."""
+        """Number of rows; None if unknown."""
         if where_of(self.X).in_memory:
             return int(self.X.shape[0])
         return None if self.few is None or self.found is None else self.found.n_samples
 
     @property
     def can_look_again(self) -> bool:
-        """Whether residuals can be looked at: in memory, or through sums over all rows."""
+        """Whether residuals can be examined, from rows in memory or from sums over all rows."""
         where = where_of(self.X)
         if where is Where.SPARSE:
             return bool(self.X.shape[0] * self.X.shape[1] <= MOST_DENSE)
@@ -353,7 +352,7 @@ class Complete:
 
 
 def looping_for(noise: NoiseModel, looping: inference.Looping, asked: Asked) -> inference.Looping:
-    """How a fit is run that is one of those among which the evidence chooses, or the only one."""
+    """Settings of the iteration: a model that the user did not choose has its own checkpoint."""
     return looping if noise.name == asked.noise else looping.for_part(noise.name)
 
 
@@ -366,7 +365,7 @@ def swept(
     *,
     rounded: bool = False,
 ) -> PCAFit:
-    """A fit by sweeps over the cells that are there, with one noise model."""
+    """Fit one noise model by sweeps over the observed cells."""
     errors = asked.errors
     return dense.fit(
         X,
@@ -385,9 +384,9 @@ def swept(
 def swept_as_in(
     fit: PCAFit, X: Array, form: ClosedForm, looping: inference.Looping, asked: Asked
 ) -> PCAFit:
-    """A fit by sweeps whose noise differs between rows and columns as that of another fit does.
+    """Fit by sweeps, with the noise ratios of rows and columns taken from another fit.
 
-    Maximum likelihood would rather take a column for a component than find its noise.
+    Left to itself, maximum likelihood would turn a column into a component, not find its noise.
     """
     noise = fit.noise
     if asked.errors is not None or (noise.features is None and noise.samples is None):
@@ -408,8 +407,9 @@ def swept_as_in(
 
 
 def with_rows_known(fit: PCAFit, X: Input) -> PCAFit:
-    """A fit that recognises the rows that it has learned from. Those on workers are so many that it
-    does not matter, and they are not read once more.
+    """Make a fit recognise the rows it was learned from, if they are in memory.
+
+    Rows on workers are so many that it does not matter, and reading them again would take long.
     """
     if where_of(X) is not Where.DENSE:
         return fit
@@ -417,8 +417,9 @@ def with_rows_known(fit: PCAFit, X: Input) -> PCAFit:
 
 
 def rows_here(X: Partitions, n: int) -> SomeRows | None:
-    """Some of the n rows that workers have, all where cells are not many, brought here by one pass;
-    None where even some are too many.
+    """Some of the n rows on workers, fetched in one pass; all rows if they have few cells.
+
+    None if even some rows are too many.
     """
     p = X.n_features
     step = 1 if n * p <= MANY_CELLS else residuals.step_of_few(n, p)
@@ -430,7 +431,7 @@ def with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:
 
 
 def _of_rows(fit: PCAFit, places: NDArray[np.intp]) -> PCAFit:
-    """A fit with the noise of some of its rows."""
+    """The fit with noise variances of some rows only."""
     samples = fit.noise.samples
     if samples is None:
         return fit
@@ -438,7 +439,7 @@ def _of_rows(fit: PCAFit, places: NDArray[np.intp]) -> PCAFit:
 
 
 def silence(noise: NoiseModel, table: NoisyTable) -> NoiseFound:
-    """The noise of data that do not vary."""
+    """The noise of constant data: zero everywhere."""
     n, p = table.n_samples, table.mean_of_row.size
     return NoiseFound(
         name=noise.name,

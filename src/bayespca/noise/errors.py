@@ -1,4 +1,4 @@
-"""Measurement errors that are known: of each cell, or of rows and of columns."""
+"""Known measurement errors: one for each cell, or factors for rows and columns."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 
-# Errors that are a row's times a column's to this precision are taken apart.
+# Precision to which errors must be a row's factor times a column's to be stored as such.
 SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class KnownErrors:
-    """Standard deviations, relative to one noise variance of all that is still to be found.
+    """Standard deviations, relative to a common noise level that is still to be estimated.
 
     Attributes
     ----------
     rows, columns
         Factors of each row and each column; None where all are 1.
     cells
-        One for each cell, where they are not a row's times a column's; infinite for holes.
+        One for each cell, if they are not row times column factors; infinite for holes.
     """
 
     rows: FloatArray | None = None
@@ -29,16 +29,16 @@ class KnownErrors:
     cells: FloatArray | None = None
 
     def of_cells(self, shape: tuple[int, int]) -> FloatArray:
-        """One for each cell."""
+        """Standard deviation of each cell."""
         found = np.ones(shape) if self.cells is None else self.cells
         found = found if self.rows is None else found * self.rows[:, None]
         return found if self.columns is None else found * self.columns
 
 
 def taken_apart(cells: FloatArray) -> KnownErrors:
-    """Errors of cells, as a row's times a column's where they are.
+    """Errors of cells, split into row and column factors if they are such products.
 
-    Variances of columns are means over rows.
+    Row factors have a mean square of 1, so variances of columns are means over rows.
     """
     if not np.isfinite(cells).all():
         return KnownErrors(cells=cells)
@@ -53,8 +53,9 @@ def taken_apart(cells: FloatArray) -> KnownErrors:
 
 
 def errors_as(features: FloatArray | None, samples: FloatArray | None) -> KnownErrors:
-    """Errors that noise variances of columns and of rows would be; a column without noise of its
-    own has that of the others.
+    """Noise variances of columns and rows as known errors.
+
+    A column without noise gets the mean variance of the others.
     """
     rows = None if samples is None else np.sqrt(samples / samples.mean())
     if features is None:

@@ -1,4 +1,4 @@
-"""A PCA with a given noise model, or with the one that the evidence chooses."""
+"""Fits of a PCA with a given noise model, or with the one that the evidence chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .choosing import sides
 from .complete import Complete, with_evidence
 from .incomplete import Incomplete
 
-# With at most so many cells, a noise model that looks better than the given one is fitted as well.
+# Most cells for which a model that looks better than the given one is fitted for comparison.
 FEW_CELLS = 100_000
 
 
@@ -40,15 +40,16 @@ def _fitted(given: Complete) -> PCAFit:
 
 
 def _uncapped(data: Complete) -> Complete:
-    """Without a cap on the rank: what it leaves over is not noise, which is found without."""
+    """The same task without a cap on the rank: components beyond the cap would pass for noise."""
     return replace(data, form=replace(data.form, n_components=None, counts=False))
 
 
 def _capped(given: Complete, data: Complete, fit: PCAFit) -> PCAFit:
-    """A fit of `data`, which has no cap, as it is if it keeps to the cap.
+    """Impose the cap of `given` on `fit`, a fit of `data`, which has no cap.
 
-    Else the better of two fits with the cap: from the beginning, and from the noise of that fit.
-    Noise that follows what a cap leaves over from the beginning may not come away from it.
+    A fit within the cap stays. Otherwise return the better of two fits with the cap: one from
+    scratch, and one that starts from the noise of `fit`. From scratch, the noise may settle on the
+    components beyond the cap and stay there.
     """
     form, noise = given.form, NOISES[fit.noise.name]
     given.knows(data)
@@ -61,14 +62,14 @@ def _capped(given: Complete, data: Complete, fit: PCAFit) -> PCAFit:
 
 
 def _for_part(given: Complete, name: str) -> Complete:
-    """The same, for one of several fits that each have a checkpoint."""
+    """The same task as one of several fits, with a checkpoint of its own."""
     data = replace(given, looping=given.looping.for_part(name))
     data.knows(given)
     return data
 
 
 def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
-    """With this noise, and with a cap on the rank if there is one."""
+    """Fit a noise model, with a cap on the rank if there is one."""
     form = given.form
     if form.n_components is None or noise == ISOTROPIC or noise.cells or not compares(form):
         return given.fit(noise)
@@ -77,7 +78,7 @@ def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
 
 
 def _as_asked(data: Complete) -> PCAFit:
-    """Fit the given noise model, with advice if residuals show another."""
+    """Fit the given noise model; add advice if residuals point to another."""
     noise = first_noise(data.asked)
     fit = advice.naming_outliers(_with_noise(data, noise))
     capped = data.form.n_components is not None

@@ -1,10 +1,10 @@
-"""Which noise data with holes have.
+"""Choice of the noise model for data with holes.
 
-Sweeps with holes take long, so that few are tried. Equal noise comes first; a draw of what the
-holes might hold, noise included, makes a complete matrix of it, for which closed forms choose the
-noise. The noise chosen is then fitted to the cells that are there, and kept if that has more
-evidence. What is drawn has equal noise, and in a small table it may be the draw that decides: the
-holes are filled again, a few times, before equal noise is believed.
+Sweeps with holes take long, so few noise models are tried. Equal noise is fitted first. A posterior
+draw, noise included, then fills the holes, and closed forms choose the noise of the complete
+matrix. That noise is fitted to the observed cells, and kept if it has more evidence. Drawn cells
+have equal noise, and in a small table they may tip the scales: the holes are filled several
+times before equal noise is accepted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bayespca.sources.rounding import rounding_variances
 from .choosing import MOST_TO_SWEEP, Fitter, Tried
 from .signs import Signs
 
-# Up to so many cells, holes are filled so often.
+# Tables of up to SMALL cells are filled up to DRAWS times.
 SMALL, DRAWS = 20_000, 5
 
 
@@ -38,11 +38,11 @@ def choose_with_holes(
     *,
     sweeps: bool = True,
 ) -> PCAFit:
-    """The better of equal noise and the noise that the filled matrix has, or some of its rows, X.
+    """The better of equal noise (`plain`) and the noise of the filled matrix.
 
-    `found` is a fit of the filled matrix, and what it leaves over. `rounded` is the fit of equal
-    noise that takes account of rounding, as the others do. With `sweeps`, cells may have noise of
-    their own.
+    X holds the data, or some of the rows. `found` is a fit of the filled matrix and the signs in
+    its residuals. `rounded` fits equal noise with rounding taken into account, as other noise
+    models do. With `sweeps`, cells may have noise of their own.
     """
     shape = (plain.n_samples, int(X.shape[1]))
     tried = Tried(shape, {ISOTROPIC.name: plain})
@@ -60,11 +60,11 @@ def choose_with_holes(
 
 
 def fillings(X: Array, fit: PCAFit) -> Iterator[Array]:
-    """X with a draw in each of its holes; several times where it is small."""
+    """X with its holes filled by posterior draws: several versions if it is small, else one."""
     return (filled(X, fit, seed) for seed in range(DRAWS if math.prod(X.shape) <= SMALL else 1))
 
 
 def filled(X: Array, fit: PCAFit, seed: int = 0) -> Array:
-    """X with a draw in each of its holes, always the same."""
+    """X with its holes filled by a posterior draw, the same for the same seed."""
     assert isinstance(fit.posterior, HolesPosterior)
     return sample_imputation(fit.posterior, X, np.random.default_rng(seed))

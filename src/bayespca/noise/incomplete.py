@@ -1,4 +1,4 @@
-"""Data with holes, with one noise model after another."""
+"""Fits of data with holes with one noise model after another."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Incomplete:
         return swept(self.X, self.form, looping, self.asked, noise, rounded=rounded)
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
-        """Refit the same noise model with so many components, or fewer if some vanish."""
+        """Refit the same noise model with `rank` components, or fewer if some vanish."""
         quiet = replace(self.looping, checkpoint=None)
         data = replace(self, form=replace(self.form, exactly=rank), looping=quiet)
         return with_evidence(data.fit(NOISES[fit.noise.name]), fit.noise)
 
     def likeliest(self, fit: PCAFit, rank: int) -> PCAFit:
-        """So many components by maximum likelihood, with noise that differs as in a fit."""
+        """Fit `rank` components by maximum likelihood, with the noise model of `fit`."""
         form = by_likelihood(self.form, rank)
         quiet = replace(self.looping, callback=None, checkpoint=None)
         if self.on_workers:
@@ -57,7 +57,7 @@ class Incomplete:
         return swept_as_in(fit, self.X, form, quiet, self.asked)
 
     def rows_here(self, n: int) -> Input | None:
-        """The data, or those of the n rows that were brought here from workers."""
+        """The data in memory, or some of the n rows fetched from workers; None if too many."""
         if not self.on_workers:
             return self.X
         here = rows_here(self.X, n)
@@ -65,7 +65,7 @@ class Incomplete:
 
     def chosen(self, plain: PCAFit, few: Input) -> PCAFit:
         """Fit the noise model that has the most evidence; `few` are rows in memory."""
-        # What was brought here whole is fitted here.
+        # If all rows have been fetched, they are fitted here.
         data = replace(self, X=few) if few.shape[0] == plain.n_samples else self
         rounded = partial(data.fit, ISOTROPIC, rounded=True)
         best = choose_with_holes(
@@ -81,14 +81,14 @@ class Incomplete:
         return advice.with_cells(best, self.left(few, best)) if said else best
 
     def left(self, few: Input, fit: PCAFit) -> Signs:
-        """What the noise of a fit leaves over of a matrix that the fit has filled."""
+        """Signs in the residuals of a matrix that `fit` has filled, under the same noise model."""
         data = self._without_holes(filled(few, fit))
         return data.look(data.fit(NOISES[fit.noise.name]))
 
     def _noise_of_filled(self, few: Input, plain: PCAFit) -> tuple[PCAFit, Signs]:
-        """The noise of a matrix that a fit has filled, and what that leaves over.
+        """The fit of a matrix that `plain` has filled, and the signs in its residuals.
 
-        The first filling with noise that is not equal; the last, where it is equal in all.
+        This is the first filling with unequal noise, or the last if noise is equal in all of them.
         """
         for values in fillings(few, plain):
             data = self._without_holes(values)

@@ -1,4 +1,4 @@
-"""Residuals of a fit for some of the rows, in units of the noise."""
+"""Signs of other noise in the residuals of a fit, from some of the rows or from sums over all."""
 
 from __future__ import annotations
 
@@ -31,47 +31,48 @@ from .signs import (
     taken_in_order,
 )
 
-# So many cells are enough to see what the noise is like, and few beside those that a fit reads.
+# Cells that are enough to recognise the noise, few compared with those that a fit reads; and the
+# fewest rows or columns to keep.
 CELLS = 150_000
 FEWEST = 300
-# Rows that a glance takes in.
+# Rows that a quick look reads.
 GLANCE = 64
-# What is left of the noise of a cell, at least; and the share of all directions from which on too
-# much is taken to see what it was like.
+# Least share of a cell's noise that counts as left in its residual; and the share of all directions
+# above which components take too much noise for residuals to show its kind.
 LEAST_LEFT = 0.02
 MOST_TAKEN = 0.25
-# What these may have explained.
+# Signs that so many components may have explained away.
 SIDES = frozenset({"columns", "rows", "neighbours"})
-# The advice that data have no noise, of which nothing can be said then.
+# Code of the advice that data have no noise; there are no signs then.
 NOISE_FREE = "noise-free"
-# Noise that is less has lost digits.
+# A smaller noise variance has lost digits.
 TINY = np.finfo(np.float64).tiny
 
 
 def every_few(X: Array, p: int | None = None) -> Array:
-    """Rows at equal distances: all, where they are few; as many as are taken of p columns."""
+    """Rows at equal distances, or all if they are few; as many as of a matrix with p columns."""
     n, width = X.shape
     return X[:: step_of_few(n, p or width), :]
 
 
 def step_of_few(n: int, p: int) -> int:
-    """The distance of the rows that are taken of n with p columns."""
+    """Distance between the rows that `every_few` takes of n rows with p columns."""
     return max(1, n // max(CELLS // p, FEWEST))
 
 
 def far_from_equal(X: Array) -> bool:
-    """Whether a glance at a few rows shows noise that is far from equal."""
+    """Whether a few rows suffice to show noise that is far from equal."""
     return is_far_from_equal(on_host(X[:: max(1, X.shape[0] // GLANCE), :]))
 
 
 def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
-    """What is left of complete rows after a fit of complete data.
+    """Signs in the residuals of complete rows after a fit of complete data.
 
-    `scores` are those of all rows, their signs aside, where they are known.
+    `scores`, if known, are those of all rows, up to sign.
     """
     posterior = fit.posterior
     if not isinstance(posterior, Posterior):
-        # Cells have noise of their own already: there is nothing beyond that.
+        # Cells have noise of their own already, and no model is richer than that.
         return Signs()
     if NOISE_FREE in fit.status or min(posterior.noise_variance, fit.noise_variance) < TINY:
         return Signs()
@@ -81,7 +82,7 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
     away = absorbed(W, T) | taken_in_order(Z, adjacent, len(W))
     few_W = W[:, few]
     E = Z - (T * shrinkage) @ few_W
-    # Components take noise with them: a share of each column's, and of each row's.
+    # Components absorb noise: a share of each column's, and of each row's.
     of_rows = T**2 @ (shrinkage / fit.kept_singular_values**2)
     freedom = np.subtract.outer(1 - of_rows, shrinkage @ few_W**2)
     np.maximum(freedom, LEAST_LEFT, out=freedom)
@@ -96,9 +97,9 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
 def _some(
     X: Array, posterior: Posterior, scores: Array = None
 ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
-    """Columns that vary, some of very many; these of some rows, scaled and filtered; their scores.
+    """Indices of varying columns, these columns of some rows, scaled and filtered, and row scores.
 
-    Where scores are known, the other columns are not read.
+    Very many columns are thinned out. If scores are known, the other columns are not read.
     """
     rows, W = every_few(X), on_host(posterior.components)
     few = some_columns(*rows.shape)
@@ -118,7 +119,7 @@ def _some(
 
 
 def _scaled(rows: Array, posterior: Posterior, columns: NDArray[np.intp] | slice) -> FloatArray:
-    """Some columns of rows less their mean, over their scale, in float64 on the host."""
+    """Rows minus the mean, over the scale, of some columns; float64 on the host."""
     rows = rows.toarray() if where_of(rows) is Where.SPARSE else rows
     Z = on_host(rows) - on_host(posterior.mean)[columns]
     scale = on_host(posterior.scale)[columns]
@@ -128,7 +129,7 @@ def _scaled(rows: Array, posterior: Posterior, columns: NDArray[np.intp] | slice
 
 
 def some_columns(n: int, p: int) -> NDArray[np.intp]:
-    """All columns, and of very many some pairs of neighbours."""
+    """Indices of all columns, or of some pairs of neighbours if columns are very many."""
     step = p // max(CELLS // n, FEWEST)
     if step <= 2:
         return np.arange(p)
@@ -136,7 +137,7 @@ def some_columns(n: int, p: int) -> NDArray[np.intp]:
 
 
 def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
-    """What the sums over all rows show after a fit: columns and neighbours, nothing of rows."""
+    """Signs from sums over all rows after a fit: for columns and neighbours, but not for rows."""
     if NOISE_FREE in fit.status or not fit.noise_variance:
         return Signs()
     variances, phi = np.ones(table.p), fit.noise.correlation
@@ -159,5 +160,5 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
 
 
 def _taken(components: FloatArray) -> frozenset[str]:
-    """What so many components may have explained, beside a component of one row or column."""
+    """Signs that components may have explained away because there are so many of them."""
     return SIDES if len(components) > MOST_TAKEN * components.shape[1] else frozenset()

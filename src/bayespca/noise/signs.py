@@ -1,9 +1,8 @@
-"""What the residuals of a fit show of its noise, in nats of evidence.
+"""Signs of other noise in the residuals of a fit, in nats of evidence.
 
-From the squares of what a fit leaves over, in units of its noise, follows about how much
-evidence one update of the variances of columns would gain, and then one of rows, of what neighbours
-have in common, and of cells, which is less than a fit with them gains. Data whose noise is as
-the model has it gain next to nothing.
+The squared residuals, in units of the noise, show roughly how much evidence one update of the
+variances of columns would gain, and then one of rows, of the correlation of neighbours, and of
+cells. A full fit gains more than that. Data that have the noise of the model gain next to nothing.
 """
 
 from __future__ import annotations
@@ -16,37 +15,37 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import FloatArray, Numbers
 from bayespca.lowrank.scales import gained
 
-# Gains below are chance.
+# Smaller gains are chance.
 LEAST_GAIN = 6.0
-# Standard errors by which a sum must exceed what equal noise gives: to be looked at more closely,
-# and to be a sign.
+# Standard errors by which a statistic must exceed its value for equal noise: to be examined more
+# closely, and to be a sign.
 WORTH_A_LOOK = 2.0
 STANDS_OUT = 4.0
-# For a glance, log of the mean variance less the mean of their logarithms; and what is left of a
-# row at least.
+# For a quick look: least excess of the log mean variance over the mean log variance, and least
+# share of a row's noise that counts as left.
 FAR, LEAST_LEFT = 0.05, 0.1
-# Neighbours are alike from this correlation on.
+# Least correlation at which neighbours count as alike.
 LEAST_CORRELATION = 0.03
-# Rows that are too few to show anything.
+# Fewest rows that can show anything.
 FEWEST = 4
-# Features that show an order: of three, one pair are no neighbours, and says nothing of chance.
+# Fewest features whose order can show: three have one non-adjacent pair, which has no spread.
 FEWEST_IN_ORDER = 4
-# Share of the squares of a component that one row or column has, if it is all there is to it.
+# Share of a component's squares above which it consists of a single row or column.
 MOST_OF_IT = 0.5
-# Components for each column from which on they may have taken what neighbours have in common.
+# Components per column above which they may have absorbed the correlation of neighbours.
 SMOOTH = 0.1
-# Features among which correlations are compared.
+# Most features among which correlations are compared.
 MOST_FEATURES = 200
-# Cells whose tails are looked at.
+# Most cells whose tails are examined.
 MOST_CELLS = 40_000
 
 
 @dataclass(frozen=True)
 class Signs:
-    """Nats that variances of their own would gain, at least, and what neighbours have in common.
+    """Least gains in nats from separate variances and from the correlation of neighbours.
 
-    `cells` are what is gained beyond columns and rows. `absorbed` names what a single component may
-    have explained away: a column or a row that it consists of, which leaves no residuals behind.
+    `cells` is the gain beyond columns and rows. `absorbed` names signs that components may have
+    explained away; a component that consists of one row or column leaves no residuals behind.
     """
 
     columns: float = 0.0
@@ -58,22 +57,24 @@ class Signs:
 
     @property
     def seen(self) -> frozenset[str]:
-        """What differs by more than chance."""
+        """Names of the signs that exceed chance or may have been absorbed."""
         gains = vars(self)
         names = ("columns", "rows", "neighbours", "cells")
         return self.absorbed | {name for name in names if gains[name] > LEAST_GAIN}
 
     @property
     def of_cells(self) -> Signs:
-        """Those of cells alone."""
+        """The signs of cells alone."""
         return Signs(cells=self.cells)
 
 
 def signs(
     residuals: FloatArray, freedom: FloatArray, adjacent: NDArray[np.bool_] | None = None
 ) -> Signs:
-    """From residuals in units of the noise's standard deviation, what share of its noise each cell
-    has left in them, and which columns have the next one for their neighbour.
+    """Signs in residuals that are in units of the noise's standard deviation.
+
+    `freedom` is the share of its noise that each cell has left in its residual. `adjacent` says
+    which columns have the next one for their neighbour; None means all.
     """
     if residuals.shape[0] < FEWEST or not residuals.shape[1]:
         return Signs()
@@ -88,15 +89,16 @@ def signs(
 
 
 def absorbed(loadings: FloatArray, scores: FloatArray) -> frozenset[str]:
-    """Whether a component consists of one column, or of one row."""
+    """Names of the sides, "columns" or "rows", on which a component consists of a single entry."""
     sides = {"columns": loadings.T, "rows": scores}
     return frozenset(name for name, values in sides.items() if _is_single(values))
 
 
 def taken_in_order(Z: FloatArray, adjacent: NDArray[np.bool_], n_components: int) -> frozenset[str]:
-    """Whether components may have explained what neighbours have in common: noise of few columns
-    that are alike is smooth, and a few smooth components leave no trace of it in residuals. So the
-    data themselves are looked at, Z, centred.
+    """{"neighbours"} if components may have absorbed the correlation of neighbours, else empty.
+
+    Correlated noise of few columns is smooth, and a few smooth components leave no trace of it in
+    the residuals. So the test looks at the centred data Z themselves.
     """
     if n_components <= SMOOTH * Z.shape[1] or Z.shape[0] < FEWEST:
         return frozenset()
@@ -104,7 +106,7 @@ def taken_in_order(Z: FloatArray, adjacent: NDArray[np.bool_], n_components: int
 
 
 def _is_single(values: FloatArray) -> bool:
-    """Whether one entry has most of the squares of a column, where there are many."""
+    """Whether one of many entries has most of the squares of a column."""
     if values.shape[0] < FEWEST or not values.shape[1]:
         return False
     squares = values**2
@@ -113,9 +115,9 @@ def _is_single(values: FloatArray) -> bool:
 
 
 def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, float]:
-    """Precisions, relative to their mean, and what they gain.
+    """Precisions in units of that of the mean variance, and the nats they gain over equal ones.
 
-    Nothing where Bartlett's statistic is what it is for equal variances.
+    They are 1 and gain nothing if Bartlett's statistic is in the range of equal variances.
     """
     N = np.maximum(counts.astype(np.float64), 1.0)
     freedom = max(N.size - 1, 1)
@@ -126,15 +128,16 @@ def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, floa
 
 
 def _statistic(squares: FloatArray, N: FloatArray) -> float:
-    """Bartlett's: N log of the mean variance, less that of each."""
+    """Bartlett's statistic: ΣN·log of the mean variance minus Σ(N·log of each variance)."""
     total, logs = float(N.sum()), np.log(np.maximum(squares / N, 1e-300))
     return total * float(np.log(squares.sum() / total)) - float(N @ logs)
 
 
 def is_far_from_equal(rows: FloatArray) -> bool:
-    """Whether the noise of a few rows differs so much between rows or columns that a glance shows
-    it: what is left when half of all directions, the strongest, have taken components with them.
-    Rows must be fewer than half of the columns.
+    """Whether a few rows suffice to show that noise differs between rows or columns.
+
+    The stronger half of all directions is removed, and components with it; the rest is tested.
+    Returns False if there are more than half as many rows as columns.
     """
     Z = rows - rows.mean(axis=0)
     Z = Z[:, Z.any(axis=0)]
@@ -145,14 +148,12 @@ def is_far_from_equal(rows: FloatArray) -> bool:
     left = np.maximum(np.einsum("ij,ij->i", weak, weak), LEAST_LEFT)
     of_columns = _statistic(squares.sum(axis=0), np.full(Z.shape[1], left.sum()))
     of_rows = _statistic(squares.sum(axis=1), Z.shape[1] * left)
-    # Equal variances of columns have about 1 for each.
+    # With equal variances, Bartlett's statistic is about 1 per column.
     return max(of_columns, of_rows) > FAR * left.sum() * Z.shape[1] + Z.shape[1]
 
 
 def _tails(squares: FloatArray, of_rows: FloatArray, of_columns: FloatArray) -> float:
-    """What cells of their own would gain beyond rows and columns: nothing where fourth moments are
-    those of the normal.
-    """
+    """Nats that noise of cells would gain beyond rows and columns; 0 for normal fourth moments."""
     mean = float(of_rows @ squares @ of_columns) / squares.size
     fourth = float(of_rows**2 @ (squares * squares) @ of_columns**2) / squares.size / mean**2
     if fourth - 3 < STANDS_OUT * np.sqrt(24 / squares.size):
@@ -163,8 +164,9 @@ def _tails(squares: FloatArray, of_rows: FloatArray, of_columns: FloatArray) -> 
 
 
 def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, float]:
-    """Correlation of neighbouring columns, and what it gains; 0 where all columns are as much alike
-    as neighbours, so that their order says nothing.
+    """Correlation of neighbouring columns, and the nats it gains.
+
+    The gain is 0 if other columns are as much alike as neighbours, so that the order says nothing.
     """
     n, p = E.shape
     if p < FEWEST_IN_ORDER or (adjacent is not None and not adjacent.any()):

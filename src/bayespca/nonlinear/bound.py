@@ -1,4 +1,4 @@
-"""The bound on the evidence, with inducing variables, signal and noise variances optimised away.
+"""The bound on the evidence, with inducing variables, signal and noise variances optimised out.
 
 Column d of the data is f_d(x) + mean + noise with f_d ~ GP(0, σ_f² k). Inducing variables at Z with
 their best posterior leave (Titsias and Lawrence 2010, Eq. 14)
@@ -6,8 +6,8 @@ their best posterior leave (Titsias and Lawrence 2010, Eq. 14)
     F = Σ_d ½[ n log(2πσ²) + log|I + sA| + yᵀy/σ² − (s/σ²)·cᵀ(I + sA)⁻¹c + s·(ψ₀ − tr K⁻¹Ψ₂) ] + KL
 
 with K = LLᵀ the covariance of Z, A = L⁻¹Ψ₂L⁻ᵀ, c = L⁻¹Ψ₁ᵀy and s = σ_f²/σ². Given s, the best σ² is
-a quotient, so s is the only number to search for, one for each noise variance: the descent does not
-see the two scales. The ratio s can also be held, as the start does.
+a quotient, so only s is searched for, one for each noise variance, and neither scale is part of the
+descent. The ratio s can also be held, as the start does.
 
 **The mean has a flat prior** and is integrated out: n observed cells of a column count as n − 1,
 y is centred, and Ψ₂ becomes Ψ₂ − (Ψ₂ + tt' − Σψ₁ψ₁')/n with t = Σψ₁, the average of the centred
@@ -31,12 +31,12 @@ from .kernels import KernelHyper, covariance, covariance_gradients
 from .rowwise import Latent
 from .statistics import Gradients, Statistics
 
-# Added to the diagonal of K, in units of its mean; it grows where K has no Cholesky factor.
+# Added to the diagonal of K, in units of its mean; it grows if K has no Cholesky factor.
 JITTER, MOST_JITTER = 1e-6, 1e-2
-# Range of log s, and steps of Newton's method at most; the last step is this small.
+# Range of log s, the most steps of Newton's method, and the step that ends them.
 LEAST_RATIO, MOST_RATIO = -12.0, 18.0
 NEWTON, SMALL = 60, 1e-9
-# What is left of yᵀy at least.
+# Least share of yᵀy that is left unexplained.
 LEAST_LEFT = 1e-12
 
 
@@ -55,9 +55,9 @@ class Evaluated:
     log_ratios
         log s of each noise variance.
     noise
-        σ² of each.
+        The noise variances σ².
     gradients
-        Of F at these ratios.
+        Gradients of F at these ratios.
     jitter
         Share of the mean of K's diagonal that was added to the diagonal.
     """
@@ -71,14 +71,14 @@ class Evaluated:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The posterior of the inducing variables: what predictions need.
+    """The posterior of the inducing variables, as predictions need it.
 
     Attributes
     ----------
     inverse
         K⁻¹: (M, M).
     precise
-        (K + sΨ₂)⁻¹ of each group, or of each column where ratios differ: (C, M, M).
+        (K + sΨ₂)⁻¹ of each group, or of each column if ratios differ: (C, M, M).
     weights
         Means of K⁻¹u: (M, D).
     ratios, noise
@@ -101,7 +101,7 @@ def evaluate(
     *,
     held: bool,
 ) -> Evaluated:
-    """The free energy and its gradients; ratios start from `log_ratios`, or stay there if held."""
+    """The free energy and its gradients; ratios start at `log_ratios`, or stay there if held."""
     parts = _Parts.of(latent, Z, hyper, data)
     ratios = log_ratios if held else best_ratios(parts.units, log_ratios)
     energy, noise = profile(parts.units, ratios)
@@ -150,18 +150,18 @@ def solve(
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What the free energy of each noise variance needs of everything else.
+    """The quantities that determine the free energy of each noise variance.
 
     Attributes
     ----------
     count, squares
-        Number of cells without those that the means take, and their sum of squares: (U,).
+        Number of cells, less those lost to the means, and their sum of squares: (U,).
     lam, times
-        Eigenvalues of A, and how many columns have each: (U, I).
+        Eigenvalues of A, and the number of columns with each: (U, I).
     pull
-        Squares of c in the basis of the eigenvectors, of all these columns: (U, I).
+        Squares of c in the basis of the eigenvectors, summed over these columns: (U, I).
     trace
-        ψ₀ − tr K⁻¹Ψ₂ of all columns: (U,).
+        ψ₀ − tr K⁻¹Ψ₂ summed over columns: (U,).
     """
 
     count: FloatArray
@@ -187,7 +187,7 @@ def profile(units: Units, log_ratios: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def best_ratios(units: Units, log_ratios: FloatArray) -> FloatArray:
-    """log s where the free energy is lowest: Newton's method, all at once."""
+    """log s at which the free energy is lowest, by Newton's method for all at once."""
     x = np.clip(log_ratios, LEAST_RATIO, MOST_RATIO)
     for _ in range(NEWTON):
         slope, curvature = _derivatives(units, np.exp(x))
@@ -200,7 +200,7 @@ def best_ratios(units: Units, log_ratios: FloatArray) -> FloatArray:
 
 
 def _derivatives(units: Units, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """First and second derivatives of the free energies in log s."""
+    """First and second derivatives of the free energies with respect to log s."""
     sl = s[:, None] * units.lam
     left = units.left(s)
     down = s * (units.pull / (1 + sl) ** 2).sum(axis=1) / left
@@ -216,9 +216,9 @@ def _derivatives(units: Units, s: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def factored(K: FloatArray, *, smooth: bool = True) -> tuple[FloatArray, float]:
-    """The Cholesky factor of K with a share of its mean added to its diagonal, and this share.
+    """The Cholesky factor of K, and the share of its mean diagonal that was added to the diagonal.
 
-    Kernels that are not smooth need none as long as points are not more than their functions.
+    Kernels that are not smooth need none unless there are more points than basis functions.
     """
     size, jitter = float(np.trace(K)) / len(K), JITTER
     if not smooth:
@@ -250,7 +250,7 @@ class _Parts:
     @classmethod
     def of(cls, latent: Latent, Z: FloatArray, hyper: KernelHyper, data: GPData) -> _Parts:
         at, psi1 = statistics.statistics(latent, Z, hyper, data.rows)
-        # Waking up threads for matrices this small takes longer than they do.
+        # For matrices this small, starting threads takes longer than the work.
         with one_blas_thread():
             return cls._solved(at, psi1, Z, hyper, data)
 
@@ -283,7 +283,6 @@ class _Parts:
         s, s2 = np.exp(log_ratios)[data.unit_of], noise[data.unit_of]
         E = self.pulls(s)
         G = len(self.lam)
-        # Sums over the columns of each group.
         inner = 1 / (1 + s[:, None] * self.lam[data.group_of])
         shrunk = _by_group(s[:, None] * inner, data.group_of, G)
         plain = _by_group(inner, data.group_of, G)
@@ -298,7 +297,7 @@ class _Parts:
         gK = 0.5 * ((self.W * plain[:, None, :]) @ WT).sum(axis=0) - 0.5 * len(s) * self.Ki
         gK += 0.5 * (E * (s / s2)[:, None]).T @ E
         gK += 0.5 * self.Ki @ np.einsum("g,gij->ij", ratios, at.psi2) @ self.Ki
-        # What was added to the diagonal is a share of its mean.
+        # The jitter is a share of the mean of the diagonal, so it has a gradient too.
         gK[np.diag_indices_from(gK)] += np.trace(gK) * self.jitter / len(gK)
         gZ, g_hyper = covariance_gradients(self.Z, hyper, 0.5 * (gK + gK.T))
         return Gradients(found.mean, found.variance, found.Z + gZ, found.hyper + g_hyper)
@@ -340,7 +339,7 @@ def _units(lam: FloatArray, c: FloatArray, trace: FloatArray, data: GPData) -> U
 
 
 def _centred(at: Statistics, data: GPData) -> FloatArray:
-    """Σψ₂ for columns whose mean is integrated out."""
+    """Σψ₂ centred, for columns whose mean is integrated out."""
     if not data.center:
         return at.psi2
     t = at.sums
@@ -351,7 +350,7 @@ def _centred(at: Statistics, data: GPData) -> FloatArray:
 def _uncentred(
     g: FloatArray, at: Statistics, data: GPData
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives of Σψ₂, Σψ₁ψ₁ᵀ and Σψ₁ from that of the centred sum."""
+    """Derivatives with respect to Σψ₂, Σψ₁ψ₁ᵀ and Σψ₁, from that of the centred sum."""
     if not data.center:
         return g, np.zeros_like(g), np.zeros_like(at.sums)
     n = data.seen_in_group[:, None, None]

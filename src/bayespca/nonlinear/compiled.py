@@ -1,5 +1,5 @@
-"""Exponentials of many numbers, compiled: those of all pairs of inducing points and rows are most
-of the work of a GP-LVM. `pairs.py` has the same by arrays of any library.
+"""Compiled loops over exponentials: those of all pairs of inducing points and rows are most of the
+work of a GP-LVM. `pairs.py` has the same for arrays of any library.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
-# log₂e, and log 2 in two parts whose first has zeros in its last digits.
+# log₂e, and log 2 in two parts; the last bits of the first are zeros, so that k·LOG_2 is exact.
 LOG2_E = 1.4426950408889634
 LOG_2, LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Below it e^x is as good as 0.
+# Below this, e^x counts as 0.
 LEAST = -700.0
 
 
 @intrinsic
 def _from_bits(typing_context: Any, bits: Any) -> Any:
-    """The floating-point number whose bits a whole number has."""
+    """The floating-point number with the bits of an integer."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -32,7 +32,7 @@ def _from_bits(typing_context: Any, bits: Any) -> Any:
 def exponential(x: float) -> float:
     """e^x for x ≤ 700 without a branch or a call, so that loops over it are vectorised.
 
-    x = k log 2 + r with |r| ≤ ½ log 2; e^r by Taylor's polynomial, right to a few 1e-14.
+    x = k log 2 + r with |r| ≤ ½ log 2; e^r by its Taylor polynomial, accurate to a few 1e-14.
     """
     x = max(x, LEAST)
     k = np.floor(x * LOG2_E + 0.5)
@@ -65,7 +65,7 @@ def add_exponentials(exponents, total):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=True, nogil=True)
 def weigh_exponentials(exponents, weights):  # type: ignore[no-untyped-def]
-    """exponents ← weights·exp(exponents), with weights for each row, or one row for all."""
+    """exponents ← weights·exp(exponents), with a row of weights for each row, or one for all."""
     N, P = exponents.shape
     shared = weights.shape[0] == 1
     for n in range(N):

@@ -1,4 +1,4 @@
-"""Data as Gaussian processes see them: columns in groups with the same holes, centred."""
+"""Data in the form that Gaussian processes use: centred columns, grouped by their holes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .pairs import HOST, Pairs
 
 @dataclass(frozen=True, eq=False)
 class GPRows:
-    """Data that are summed over.
+    """The arrays that sums over rows need.
 
     Attributes
     ----------
     values
-        Centred values, 0 where there is a hole: (N, D).
+        Centred values, 0 in holes: (N, D).
     seen
-        Which rows each group of columns has: (N, G); None where all are there.
+        Which rows each group of columns has: (N, G); None if all have all rows.
     pairs
-        Where sums over pairs are made, and where values and holes are.
+        The device on which sums over pairs are computed, and values and holes are stored.
     """
 
     values: Array
@@ -39,34 +39,34 @@ class GPRows:
         return self.seen.T @ values
 
     def of_groups(self, values: Array) -> Array:
-        """For each row the sum over the groups that have it, of (G, M): (N or 1, M)."""
+        """For each row, the sum of `values` (G, M) over the groups that have it: (N or 1, M)."""
         return values if self.seen is None else self.seen @ values
 
 
 @dataclass(frozen=True, eq=False)
 class GPData:
-    """A table in units of one number.
+    """A table divided by one unit.
 
     Attributes
     ----------
     centred
-        Values less the means of their columns, 0 where there is a hole: (N, D).
+        Values less the means of their columns, 0 in holes: (N, D).
     mean
         The means: (D,).
     unit
-        What the data were divided by.
+        The number that the data were divided by.
     seen
-        Which rows each group of columns has: (N, G); None where all are there.
+        Which rows each group of columns has: (N, G); None if all have all rows.
     group_of
         The group of each column: (D,).
     center
-        Whether means have been integrated out.
+        Whether means are integrated out.
     per_feature
-        Whether each column has a noise variance of its own.
+        Whether each column has its own noise variance.
     filled
         The data with holes filled, from which the iteration starts: (N, D).
     pairs
-        Where sums over pairs of inducing points are made.
+        The device on which sums over pairs of inducing points are computed.
     """
 
     centred: Matrix
@@ -90,30 +90,30 @@ class GPData:
 
     @property
     def unit_of(self) -> Index:
-        """The noise variance of each column."""
+        """Index of the noise variance of each column."""
         D = self.shape[1]
         return np.arange(D) if self.per_feature else np.zeros(D, np.intp)
 
     @property
     def seen_in_group(self) -> FloatArray:
-        """Rows that each group has: (G,)."""
+        """Number of rows of each group: (G,)."""
         return np.array([float(self.shape[0])]) if self.seen is None else self.seen.sum(axis=0)
 
     @property
     def empty_rows(self) -> NDArray[np.bool_]:
-        """Which rows have no cell: (N,)."""
+        """Mask of the rows without any cell: (N,)."""
         if self.seen is None:
             return np.zeros(self.shape[0], np.bool_)
         return np.asarray(~self.seen.any(axis=1))
 
     @property
     def count(self) -> FloatArray:
-        """Cells of each column, without the one that its mean takes: (D,)."""
+        """Number of cells of each column, less the one lost to its mean: (D,)."""
         return self.seen_in_group[self.group_of] - float(self.center)
 
     @cached_property
     def rows(self) -> GPRows:
-        """What sums over rows need of the data."""
+        """The arrays that sums over rows need, on their device."""
         move = self.pairs.moved
         seen = None if self.seen is None else move(self.seen)
         return GPRows(move(self.centred), seen, self.pairs)
@@ -125,8 +125,10 @@ class GPData:
 
     @property
     def all_noise(self) -> float:
-        """The free energy of data that are nothing but noise, from which the descent counts: its
-        fall is then compared with what has been gained, whatever the units and the number of cells.
+        """The free energy of pure noise, which the descent subtracts.
+
+        Relative falls then refer to what has been gained, whatever the units and the number of
+        cells.
         """
         return 0.5 * float(self.count.sum()) * float(np.log(2 * np.pi) + 1)
 
@@ -139,7 +141,7 @@ def prepared(
     per_feature: bool,
     pairs: Pairs = HOST,
 ) -> GPData:
-    """The record of a table with NaN for holes, and of the same table with holes filled."""
+    """The `GPData` of a table with NaN for holes, and of the same table with holes filled."""
     there = ~np.isnan(values)
     counts = there.sum(axis=0)
     mean = np.where(there, values, 0.0).sum(axis=0) / counts if center else np.zeros(len(counts))
@@ -160,7 +162,7 @@ def prepared(
 
 
 def _groups(there: NDArray[np.bool_]) -> tuple[FloatArray | None, Index]:
-    """Patterns of columns, and which one each column has."""
+    """Distinct patterns of holes of columns, and the pattern of each column."""
     if there.all():
         return None, np.zeros(there.shape[1], np.intp)
     patterns, group_of = np.unique(there, axis=1, return_inverse=True)

@@ -2,9 +2,9 @@
 
 Columns are N(mean, σ_f²(K + I/s)) with K the covariance of the latent points. Their mean has a flat
 prior, σ_f² is a quotient given the rest, and points, kernel and s are found by descent. A prior
-N(0, I) of the points would say nothing: length scales can absorb any scale of theirs, at which the
-prior is as large as one likes. With the linear kernel this is the dual of probabilistic PCA: the
-points are its scores.
+N(0, I) of the points would have no effect: length scales absorb any scale of the points, which can
+shrink until the prior is as large as it can be. With the linear kernel this is the dual of
+probabilistic PCA: the points are its scores.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bayespca.arrays.types import FloatArray
 from .data import GPData
 from .kernels import KernelHyper, covariance, covariance_gradients
 
-# log s is held in this range.
+# Range of log s.
 LEAST_RATIO, MOST_RATIO = -12.0, 25.0
 
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Free energy, gradients of points, kernel and log s, and σ_f²."""
+    """Free energy, its gradients with respect to points, kernel and log s, and σ_f²."""
 
     energy: float
     X: FloatArray
@@ -35,7 +35,7 @@ class Exact:
 
 
 def evaluate(X: FloatArray, hyper: KernelHyper, log_ratio: float, data: GPData) -> Exact:
-    """−log p(data | X), the mean of each column integrated out."""
+    """−log p(data | X) with the mean of each column integrated out, and its gradients."""
     (N, D), Y, s = data.shape, data.centred, float(np.exp(log_ratio))
     n = N - int(data.center)
     C = covariance(X, hyper)
@@ -51,7 +51,7 @@ def evaluate(X: FloatArray, hyper: KernelHyper, log_ratio: float, data: GPData) 
     A = Ci @ Y
     signal = float((A * Y).sum()) / (n * D)
     energy = 0.5 * (n * D * (np.log(2 * np.pi * signal) + 1) + D * log_det)
-    # ∂ log|C without the mean| = tr(Ci ∂C) with the same Ci.
+    # With the mean integrated out, the derivative of the log determinant is tr(Ci ∂C) as well.
     gC = 0.5 * (D * Ci - A @ A.T / signal)
     gX, g_hyper = covariance_gradients(X, hyper, gC)
     return Exact(energy, gX, g_hyper, -float(np.trace(gC)) / s, signal)

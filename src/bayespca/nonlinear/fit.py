@@ -1,4 +1,4 @@
-"""The GP-LVM as models of the one loop: variational, and with point-estimated latent points."""
+"""The GP-LVM as models: variational, and with point-estimated latent points."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from .start import (
 from .state import GPState, LatentPoint
 from .step import ITERATIONS, begin, begin_again, freed, point_of, step, without_least
 
-# In units of the data's variance.
+# Least noise variance, in units of the data's variance.
 LEAST_NOISE = 1e-12
-# Nats that the loss of a dimension may cost at once, for its trial to be worth its time; up to so
-# many rows every trial is: a circle that came out in three dimensions ends in one, 800 nats lower.
+# A trial without a dimension is run if it costs fewer nats than this at first, or if there are at
+# most FEW_ROWS rows: a circle found in three dimensions ends in one, 800 nats lower.
 MOST_LOST, FEW_ROWS = 100.0, 500
 
 
@@ -48,11 +48,11 @@ class GPFit(Fit[GPPosterior]):
     Attributes
     ----------
     linear_free_energy
-        That of a linear PCA with the same kind of noise; NaN where there is none.
+        Free energy of a linear PCA with the same kind of noise; NaN if there is none.
     n_samples
-        Rows of the data.
+        Number of rows of the data.
     dtype
-        That of the data, and of what is read from the posterior.
+        Type of the data and of results.
     """
 
     linear_free_energy: float = float("nan")
@@ -61,8 +61,9 @@ class GPFit(Fit[GPPosterior]):
 
     @property
     def nonlinear_evidence(self) -> float:
-        """Nats by which the curved model is better than the linear one; NaN where the latent points
-        were point-estimated, so that there is no evidence.
+        """Nats by which the curved model is better than the linear one.
+
+        NaN for point-estimated latent points, which have no evidence.
         """
         estimated = not self.posterior.variance.any()
         return np.nan if estimated else self.linear_free_energy - self.free_energy
@@ -80,7 +81,7 @@ class GPFit(Fit[GPPosterior]):
 class GPModel(Model[GPData, GPState, GPFit]):
     """Variational GP-LVM with at most `most` dimensions.
 
-    `unroll` starts with so many dimensions from distances along neighbours, instead of from
+    With `unroll` it starts with `most` dimensions from distances along neighbours, instead of from
     principal components.
     """
 
@@ -106,7 +107,7 @@ class GPModel(Model[GPData, GPState, GPFit]):
 
     def _less(self, state: GPState, data: GPData) -> GPState | None:
         if state.held:
-            # A large tolerance may end the descent before the ratios have been let go.
+            # A large tolerance may end the descent before the ratios are released.
             return freed(state, data, self._template(state, data))
         if state.n_dimensions < 2:
             return None
@@ -116,7 +117,7 @@ class GPModel(Model[GPData, GPState, GPFit]):
         return fewer if lost < MOST_LOST or data.shape[0] <= FEW_ROWS else None
 
     def _template(self, state: GPState, data: GPData) -> LatentPoint:
-        """A point of the sizes of a state."""
+        """A point with the sizes of a state."""
         Q = state.n_dimensions
         hyper = first_hyper(self.kernel, np.ones(Q))
         N = data.shape[0]
@@ -174,7 +175,7 @@ class GPModel(Model[GPData, GPState, GPFit]):
 
 @dataclass(frozen=True, eq=False)
 class MapState:
-    """Where a descent is: points, logarithms of the kernel's parameters, log s."""
+    """State of a descent over points, logarithms of the kernel's parameters, and log s."""
 
     descent: Descent
     n_dimensions: int
@@ -233,8 +234,8 @@ class MapModel(Model[GPData, MapState, GPFit]):
         return run.free_energy + _constant(data)
 
     def posterior(self, state: MapState, data: GPData) -> GPPosterior:
-        """Inducing points are all points; nothing is left uncertain of the functions there but what
-        noise leaves.
+        """The posterior with all points as inducing points, where functions are uncertain only
+        because of the noise.
         """
         X, hyper, ratio = self._parts(state.descent.x, data, state.n_dimensions)
         found = exact.evaluate(X, hyper, ratio, data)
@@ -274,19 +275,19 @@ class MapModel(Model[GPData, MapState, GPFit]):
         return extended(found, GPFit, n_samples=data.shape[0])
 
 
-# --- what both share ---------------------------------------------------------------------------
+# --- shared by both ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """A point in units in which length scales are 1, and the prior variances there."""
+    """A point in units in which length scales are 1, and the prior variances in these units."""
 
     at: LatentPoint
     prior: FloatArray
 
 
 def in_length_scales(point: LatentPoint) -> Scaled:
-    """The same model with a latent space in units of its length scales, most relevant first."""
+    """The same model with its latent space in units of length scales, most relevant first."""
     order = np.argsort(-point.relevance, kind="stable")
     point = point.of_dimensions(order)
     root = np.sqrt(point.hyper.relevance)
@@ -295,7 +296,7 @@ def in_length_scales(point: LatentPoint) -> Scaled:
 
 
 def jitter_status(jitter: float) -> Status:
-    """Whether the covariance of the inducing points was singular on the way."""
+    """Advice if the covariance of the inducing points was nearly singular on the way."""
     if jitter <= JITTER:
         return Status()
     return Status().but(
@@ -306,12 +307,12 @@ def jitter_status(jitter: float) -> Status:
 
 
 def _constant(data: GPData) -> float:
-    """What free energies of descents lack: that of noise alone, and the units of the data."""
+    """The constant that free energies of descents omit: that of pure noise, and the units."""
     return data.all_noise + float(data.count.sum()) * float(np.log(data.unit))
 
 
 def _centres(point: LatentPoint, data: GPData, count: int) -> FloatArray:
-    """Means of ψ₁ over the rows that columns have: (C, M)."""
+    """Means of ψ₁ over the rows of each kind of column: (C, M)."""
     M = len(point.Z)
     if not data.center:
         return np.zeros((count, M))

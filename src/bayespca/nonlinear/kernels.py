@@ -1,8 +1,8 @@
-"""Covariance functions of the latent space: which parts a kernel is the sum of, their parameters,
-and the covariance of points.
+"""Covariance functions of the latent space: the parts of a kernel, their parameters, and the
+covariance of points.
 
 Variances are relative: the whole kernel is multiplied by the signal variance, which the bound finds
-in closed form. The squared exponential has variance 1 beside the others.
+in closed form. The squared exponential has variance 1.
 
     squared-exponential   exp(−½ Σ w_q (x_q − x'_q)²)
     linear                Σ v_q x_q x'_q
@@ -21,7 +21,7 @@ from bayespca.arrays.types import FloatArray, Index
 
 PARTS = ("squared-exponential", "linear", "bias", "white")
 SHORT = {"se": "squared-exponential", "rbf": "squared-exponential"}
-# Variances that bias and white noise start with, beside a squared exponential of variance 1.
+# Variances of bias and white noise at the start, relative to the squared exponential.
 FIRST_BIAS, FIRST_WHITE = 0.1, 1e-3
 
 
@@ -45,14 +45,14 @@ class Kernel(str):
 
 
 # Smooth functions with a length scale for each dimension; straight lines, which alone are
-# probabilistic PCA; a constant; noise of the functions themselves, beside that of the data.
+# probabilistic PCA; a constant; noise of the functions themselves, in addition to that of the data.
 SQUARED_EXPONENTIAL, LINEAR, BIAS, WHITE = map(Kernel, PARTS)
 
 
 def kernel_named(name: str) -> Kernel:
-    """The kernel that a name like "squared-exponential+linear" stands for.
+    """The kernel with a name like "squared-exponential+linear".
 
-    Raises ValueError for parts that are not known, and for sums that no latent point enters.
+    Raises ValueError for unknown parts, and for sums that do not depend on the latent points.
     """
     given = [SHORT.get(part.strip(), part.strip()) for part in name.split("+")]
     unknown = [part for part in given if part not in PARTS]
@@ -71,12 +71,12 @@ def kernel_named(name: str) -> Kernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelHyper:
-    """Parameters of a kernel in Q dimensions; those of parts that it does not have are empty.
+    """Parameters of a kernel in Q dimensions; those of parts that it lacks are empty.
 
     Attributes
     ----------
     w
-        1 over squared length scales: (Q,).
+        Inverse squared length scales: (Q,).
     v
         Variances of slopes: (Q,).
     b, e
@@ -94,7 +94,7 @@ class KernelHyper:
 
     @property
     def logs(self) -> FloatArray:
-        """All of them in one vector of logarithms."""
+        """Logarithms of all parameters, as one vector."""
         return np.log(np.concatenate([self.w, self.v, self.b, self.e]))
 
     @property
@@ -102,30 +102,30 @@ class KernelHyper:
         return np.concatenate([self.w, self.v, self.b, self.e])
 
     def with_logs(self, logs: FloatArray) -> KernelHyper:
-        """Others of the same kernel."""
+        """Parameters of the same kernel with other logarithms."""
         sizes = [self.w.size, self.v.size, self.b.size]
         return KernelHyper(*np.split(np.exp(logs), np.cumsum(sizes)))
 
     def of_dimensions(self, kept: Index) -> KernelHyper:
-        """Those of some dimensions: an index or a mask."""
+        """Parameters of some dimensions, given by an index or a mask."""
         w = self.w[kept] if self.w.size else self.w
         v = self.v[kept] if self.v.size else self.v
         return KernelHyper(w, v, self.b, self.e)
 
     def scaled(self, factor: FloatArray) -> KernelHyper:
-        """Those for latent points that are divided by `factor` in each dimension."""
+        """Parameters for latent points divided by `factor` in each dimension."""
         w = self.w * factor**2 if self.w.size else self.w
         v = self.v * factor**2 if self.v.size else self.v
         return KernelHyper(w, v, self.b, self.e)
 
     @property
     def relevance(self) -> FloatArray:
-        """How much a unit step along each dimension changes the functions: (Q,)."""
+        """Rate at which the functions change along each dimension, w + v: (Q,)."""
         return np.asarray(sum(part for part in (self.w, self.v) if part.size))
 
 
 def first_hyper(kernel: Kernel, relevance: FloatArray) -> KernelHyper:
-    """Parameters to start with, where dimensions matter as `relevance` says."""
+    """Parameters at the start, with the given relevance of each dimension."""
     has = {part: part in kernel.parts for part in PARTS}
     none = np.empty(0)
     return KernelHyper(
@@ -153,7 +153,7 @@ def covariance(Z: FloatArray, hyper: KernelHyper) -> FloatArray:
 def covariance_gradients(
     Z: FloatArray, hyper: KernelHyper, gK: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Gradients of Σ gK·K with a symmetric gK: of the points, and of the parameters."""
+    """Gradients of Σ gK·K, with a symmetric gK, with respect to the points and the parameters."""
     gZ = np.zeros_like(Z)
     found = KernelHyper.zeros_like(hyper)
     if hyper.w.size:
@@ -171,7 +171,7 @@ def covariance_gradients(
 
 
 def between(X: FloatArray, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """The covariance of points with other points: (N, M). White noise has no part in it."""
+    """The covariance of points with other points, without white noise: (N, M)."""
     K = np.zeros((len(X), len(Z)))
     if hyper.w.size:
         root = np.sqrt(hyper.w)
@@ -199,10 +199,10 @@ def squared_distances(Z: FloatArray, w: FloatArray) -> FloatArray:
 
 
 def distance_gradient(Z: FloatArray, w: FloatArray, g: FloatArray) -> FloatArray:
-    """Half of the gradient of Σ g·(squared distances) with respect to Z, g symmetric."""
+    """Half of the gradient of Σ g·(squared distances) with respect to Z, for symmetric g."""
     return 2 * w * (g.sum(axis=1)[:, None] * Z - g @ Z)
 
 
 def distance_gradient_of_scales(Z: FloatArray, g: FloatArray) -> FloatArray:
-    """The same with respect to w, whole."""
+    """The gradient of Σ g·(squared distances) with respect to w, for symmetric g."""
     return 2 * (g.sum(axis=1) @ Z**2 - ((g @ Z) * Z).sum(axis=0))

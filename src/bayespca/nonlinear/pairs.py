@@ -1,13 +1,12 @@
-"""Statistics of the squared exponential by arrays of any library: NumPy, torch, CuPy.
+"""Statistics of the squared exponential for arrays of any library: NumPy, torch, CuPy.
 
-With a = w/(1 + 2wS), the exponent of ψ₂ of a row and of two inducing points in the middle of which
-is z̄ is
+With a = w/(1 + 2wS), the exponent of ψ₂ of a row and of two inducing points with midpoint z̄ is
 
     −Σ a(μ − z̄)² − ½ Σ log(1 + 2wS) = Σ a·(−z̄²) + Σ aμ·2z̄ − Σ(aμ² + ½ log(1 + 2wS)),
 
-beside the factor exp(−¼ w(z − z')²), which does not depend on the row: a product of 2Q + 1 numbers
-of the row with 2Q + 1 of the pair. All exponents of a block of rows are one product of matrices,
-and so are gradients. Pairs are packed, as `arrays.packing` has them.
+apart from the factor exp(−¼ w(z − z')²), which does not depend on the row. It is a product of
+2Q + 1 numbers of the row with 2Q + 1 of the pair. So all exponents of a block of rows are one
+matrix product, and so are gradients. Pairs are packed as in `arrays.packing`.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import Array, FloatArray
 
-# Numbers of a block of rows on an accelerator, and on the host, where it stays in a core's cache.
+# Numbers in a block of rows on an accelerator, and on the host, where it stays in a core's cache.
 BLOCK, SMALL_BLOCK = 1 << 27, 1 << 15
-# Rows of a block, at least.
+# Least number of rows in a block.
 LEAST_ROWS = 32
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ def first_exponential(mu: Array, S: Array, Z: Array, w: Array) -> Array:
 
 
 def first_gradients(mu: Array, S: Array, Z: Array, w: Array, H: Array) -> Four[Array]:
-    """Gradients of Σ g·ψ₁ for H = g·ψ₁: of mu, S, Z and w."""
+    """Gradients of Σ g·ψ₁ with respect to mu, S, Z and w, for H = g·ψ₁."""
     xp = array_namespace(mu)
     r, HZ, HZ2 = xp.sum(H, axis=1)[:, None], H @ Z, H @ (Z * Z)
     spread = 1.0 + w * S
@@ -59,10 +58,10 @@ def first_gradients(mu: Array, S: Array, Z: Array, w: Array, H: Array) -> Four[A
 
 @dataclass(frozen=True, eq=False)
 class _Factors:
-    """What the exponents are products of: `of_rows` (N, 2Q + 1) and `of_pairs` (2Q + 1, P).
+    """The factors of the exponents: `of_rows` (N, 2Q + 1) and `of_pairs` (2Q + 1, P).
 
-    Means and the middles of pairs, (Q, P), count from the middle of all inducing points: their
-    squares are subtracted from each other.
+    Means and the midpoints of pairs, (Q, P), are relative to the mean of all inducing points,
+    because their squares are subtracted from each other.
     """
 
     mean: Array
@@ -91,26 +90,26 @@ class _Factors:
 
     @property
     def ones(self) -> Array:
-        """The last factor of all pairs: (1, P)."""
+        """Ones, which are the last factor of all pairs: (1, P)."""
         return self.of_pairs[-1:, :]
 
     def exponents(self, rows: slice) -> Array:
         return self.of_rows[rows, :] @ self.of_pairs
 
     def of_weighted(self, rows: slice, E: Array) -> tuple[Array, Array]:
-        """Gradients of the factors of some rows, and of those of pairs that have gradients."""
+        """Gradients with respect to the factors of some rows, and those of pairs but the last."""
         of_rows = self.of_rows[rows, :]
         return E @ self.of_pairs.T, of_rows[:, :-1].T @ E
 
     def row_gradients(self, g_rows: Array) -> tuple[Array, Array, Array]:
-        """Gradients of mu, S and a from those of the factors of rows."""
+        """Gradients with respect to mu, S and a, from those of the factors of rows."""
         Q = self.mean.shape[1]
         mu, a, r, g_linear = self.mean, self.of_rows[:, :Q], g_rows[:, -1:], g_rows[:, Q : 2 * Q]
         ga = g_rows[:, :Q] + mu * (g_linear - r * mu)
         return a * (g_linear - 2.0 * r * mu), -a * (2.0 * ga * a + r), ga
 
     def gradients(self, g_rows: Array, g_pairs: Array, S: Array, M: int) -> Four[Array]:
-        """Gradients of mu, S, Z and w from those of the factors."""
+        """Gradients with respect to mu, S, Z and w, from those of the factors."""
         xp, Q, wide = array_namespace(S), S.shape[1], self.wide
         gmu, gS, ga = self.row_gradients(g_rows)
         g_middle = unpacked(2.0 * (g_pairs[Q:, :] - self.middle * g_pairs[:Q, :]), M)
@@ -119,14 +118,14 @@ class _Factors:
 
 
 class Pairs:
-    """Sums over rows of exponentials of all pairs, on the host, by compiled loops."""
+    """Sums over rows of the exponentials of all pairs, on the host by compiled loops."""
 
     def moved(self, part: FloatArray) -> Array:
-        """An array where the sums are made."""
+        """An array moved to the device on which sums are computed."""
         return np.ascontiguousarray(part, np.float64)
 
     def total(self, mu: Array, S: Array, Z: Array, w: Array, seen: Array | None = None) -> Array:
-        """Σ exp(exponent) over the rows that each of G groups has seen, (N, G): (G, P).
+        """Σ exp(exponent) over the rows of each group, with `seen` (N, G): (G, P).
 
         Without groups, over all rows: (1, P).
         """
@@ -143,11 +142,11 @@ class Pairs:
     def gradients(
         self, mu: Array, S: Array, Z: Array, w: Array, weights: Array, seen: Array | None = None
     ) -> Four[Array]:
-        """Gradients of Σ weights·exp(exponent): of mu, S, Z and w.
+        """Gradients of Σ weights·exp(exponent) with respect to mu, S, Z and w.
 
-        Weights are those of each row or of all, (N or 1, P), or of groups, (G, P), whose sum over
-        the groups that have seen it, (N, G), a row has. A pair of two points counts once: its
-        weight is that of both orders.
+        Weights are those of each row or of all, (N or 1, P). With `seen` (N, G) they are those of
+        groups, (G, P), and a row has the sum over its groups. A pair of two points counts once,
+        with the weight of both orders.
         """
         xp, factors = array_namespace(mu), _Factors.of(mu, S, Z, w)
 
@@ -164,7 +163,7 @@ class Pairs:
     def each_row(
         self, mu: Array, S: Array, Z: Array, w: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
-        """Σ weights·exp(exponent) of each row, (N,), and its gradients of mu and S.
+        """Σ weights·exp(exponent) of each row, (N,), and its gradients with respect to mu and S.
 
         Weights are those of each row or of all: (N or 1, P).
         """
@@ -198,7 +197,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class ArrayPairs(Pairs):
-    """The same where an array lives: `like` is any array of the library, on the device."""
+    """`Pairs` on the device of an array: `like` is any array of its library there."""
 
     like: Array
 
@@ -221,7 +220,7 @@ HOST = Pairs()
 
 
 def brought(parts: Four[Array]) -> Four[FloatArray]:
-    """Arrays of any library as NumPy's."""
+    """Arrays of any library, brought to NumPy."""
     here = [np.asarray(to_numpy(part)) for part in parts]
     return here[0], here[1], here[2], here[3]
 
@@ -240,7 +239,7 @@ def _blocks(factors: _Factors, size: int) -> Iterator[slice]:
 
 @cache
 def _loops() -> Any:
-    """Loops that are compiled; numba is imported when they are needed."""
+    """The compiled loops, imported on demand because of numba."""
     from . import compiled
 
     return compiled

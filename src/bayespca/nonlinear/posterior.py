@@ -1,7 +1,7 @@
-"""What is read from a fitted model: predictions at latent points, and latent points of new rows.
+"""Results of a fitted GP-LVM: predictions at latent points, and latent points of new rows.
 
-Latent coordinates are in units in which every length scale is 1: a step of 1 is how far one has to
-go until the functions are others, in every direction. Their prior variances are the relevances.
+Latent coordinates are in units in which every length scale is 1: in every direction, functions
+change over a distance of about 1. The prior variances of the coordinates are the relevances.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .kernels import KernelHyper, between, variance
 from .rowwise import Latent, first, second, zeroth
 from .statistics import of_rows, weights_of_rows
 
-# Steps of a new row at most, and the fall of its free energy that ends them.
+# Most steps of a new row, and the fall of its free energy that ends them.
 MOST, SETTLED = 200, 1e-6
-# Training points from which a new row starts, among so many that are near; rows at a time.
+# Training rows from which a new row starts, chosen among this many nearest ones; rows at a time.
 STARTS, NEAREST, ROWS = 3, 30, 512
-# Variance that a new row starts with at least, over that of the prior.
+# Least variance of a new row at its start, over that of the prior.
 LEAST_SPREAD = 1e-3
-# Draws for a density, a power of 2, and how much wider than the posterior they are.
+# Draws for a density, a power of 2, and their standard deviation over that of the posterior.
 DRAWS, WIDER = 64, 1.3
 
 
@@ -49,11 +49,11 @@ class GPPosterior:
     precise
         (K + sΨ₂)⁻¹, once or for each of several kinds of columns: (C, M, M).
     kind
-        Which of them a column has: (D,).
+        The kind of each column: (D,).
     weights
         Means of K⁻¹u: (M, D).
     centre
-        Means of ψ₁ over the rows that a column has, for each kind: (C, M).
+        Means of ψ₁ over the rows of each kind of column: (C, M).
     offset
         Means of the columns: (D,).
     signal, noise
@@ -101,7 +101,7 @@ class GPPosterior:
         return self.kind.astype(np.intp)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         (M, Q), D, C = self.Z.shape, self.n_features, len(self.precise)
         agree = self.mean.shape[1] == Q and self.variance.shape == self.mean.shape
         agree &= self.prior.shape == (Q,) and self.inverse.shape == (M, M)
@@ -122,7 +122,7 @@ class GPPosterior:
 
 
 def predicted(found: GPPosterior, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the functions at latent points that are known: (N, D) each."""
+    """Mean and variance of the functions at known latent points: (N, D) each."""
     k = between(X, found.Z, found.hyper)
     own = variance(X, found.hyper) - np.einsum("nm,mj,nj->n", k, found.inverse, k)
     mean = np.empty((len(X), found.n_features))
@@ -137,7 +137,7 @@ def predicted(found: GPPosterior, X: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def averaged(found: GPPosterior, latent: Latent) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the functions at normal latent points: (N, D) each."""
+    """Mean and variance of the functions at normally distributed latent points: (N, D) each."""
     mean, spread = np.empty((2, latent.shape[0], found.n_features))
     for rows in _blocks(latent.shape[0], len(found.Z)):
         mean[rows], spread[rows] = _averaged(found, latent.rows(rows))
@@ -171,9 +171,9 @@ def _blocks(N: int, M: int) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """Places where rows may be: K posteriors of each row, and how probable each is: (K, n).
+    """Places where rows may be: K posteriors of each row, and their probabilities, (K, n).
 
-    A row of which few cells are there may be in several places that are as good as each other.
+    A row with few observed cells may fit several places equally well.
     """
 
     places: tuple[Latent, ...]
@@ -188,10 +188,10 @@ class Modes:
 
 
 def placed(found: GPPosterior, Y: FloatArray) -> Modes:
-    """Latent points of new rows, from the cells that are there.
+    """Latent points of new rows, given their observed cells.
 
-    Each row starts from some of the training rows that are nearest as the model sees them, and from
-    the prior, and descends the free energy of its own cells given the functions.
+    Each row starts from some of the training rows nearest to it, and from the prior, and descends
+    the free energy of its own cells given the functions.
     """
     known = predicted(found, found.mean)[0]
     parts = [
@@ -225,7 +225,7 @@ def _placed(found: GPPosterior, Y: FloatArray, known: FloatArray) -> Modes:
     starts.append(Latent(np.zeros_like(starts[0].mean), np.tile(found.prior, (len(Y), 1))))
     places = tuple(rows.descended(one) for one in starts)
     energies = np.stack([rows.at(one)[0] for one in places])
-    # Where two starts have led to one place, it counts once.
+    # A place to which two starts have led counts once.
     for k in range(1, len(places)):
         for other in range(k):
             apart = np.abs(places[k].mean - places[other].mean) > np.sqrt(places[other].variance)
@@ -235,7 +235,7 @@ def _placed(found: GPPosterior, Y: FloatArray, known: FloatArray) -> Modes:
 
 
 def _different(found: GPPosterior, Y: FloatArray, known: FloatArray) -> Index:
-    """Training rows that are near, in units of the noise, but far from each other: (n, STARTS)."""
+    """Training rows near each row, in units of the noise, but far from each other: (n, STARTS)."""
     there = ~np.isnan(Y)
     weight = 1 / found.noise
     values = np.where(there, Y, 0.0)
@@ -256,7 +256,7 @@ def _different(found: GPPosterior, Y: FloatArray, known: FloatArray) -> Index:
 
 @dataclass(frozen=True, eq=False)
 class _RowEnergy:
-    """The free energy of rows: linear in their ψ statistics, with coefficients of their cells."""
+    """The free energy of rows: linear in their ψ statistics, with coefficients from their cells."""
 
     found: GPPosterior
     constant: FloatArray
@@ -269,7 +269,7 @@ class _RowEnergy:
         there = ~np.isnan(Y)
         s2, s = found.noise, found.signal / found.noise
         A, kinds = found.weights, found.kinds
-        # Columns without their mean: what is left is k·a, whatever the row.
+        # Shifted so that the prediction for a cell is k·a, without a centre.
         shift = np.einsum("dm,md->d", found.centre[kinds], A)
         left = np.where(there, Y - found.offset + shift, 0.0)
         pk = np.einsum("cmj,cj->cm", found.precise, found.centre)
@@ -295,8 +295,8 @@ class _RowEnergy:
         return _RowEnergy(self.found, self.constant[index], self.g0[index], self.g1[index], G)
 
     def at(self, latent: Latent) -> tuple[FloatArray, FloatArray]:
-        """The free energy of each row, (n,), and its gradients of means and logarithms of
-        variances: (n, 2Q).
+        """The free energy of each row, (n,), and its gradients with respect to means and logarithms
+        of variances: (n, 2Q).
         """
         found, given = self.found, (self.g0, self.g1, self.G)
         values, gm, gS = of_rows(latent, found.Z, found.hyper, given)
@@ -308,7 +308,7 @@ class _RowEnergy:
         return self.constant + values + apart, slopes
 
     def descended(self, latent: Latent) -> Latent:
-        """Where the free energy of each row is lowest."""
+        """The latent point at which the free energy of each row is lowest, by descent."""
 
         def objective(x: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
             return self.part(index).at(_from_logs(x))
@@ -323,10 +323,10 @@ def _from_logs(x: FloatArray) -> Latent:
 
 
 def log_density(found: GPPosterior, Y: FloatArray) -> FloatArray:
-    """Log predictive density of rows, of the cells that are there.
+    """Log predictive density of the observed cells of each row.
 
-    The average of p(y|x) over the latent space, where functions are normal at each x, by importance
-    sampling: the same quasi-random draws for all rows, around each of the places where they may be.
+    It averages p(y|x), with normal functions at each x, over the latent space by importance
+    sampling: the same quasi-random draws for all rows, around each place where a row may be.
     """
     modes, there = placed(found, Y), ~np.isnan(Y)
     K, Q = len(modes.places), found.n_components
@@ -344,7 +344,7 @@ def log_density(found: GPPosterior, Y: FloatArray) -> FloatArray:
 
 
 def _proposal(modes: Modes, X: FloatArray) -> FloatArray:
-    """Log density of points under the mixture that they are drawn from: (n,)."""
+    """Log density of points under the mixture they are drawn from: (n,)."""
     parts = [_log_normal(X - one.mean, WIDER**2 * one.variance).sum(axis=1) for one in modes.places]
     return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)))
 

@@ -29,7 +29,7 @@ class Latent:
 
     @property
     def divergence(self) -> float:
-        """KL of all points from N(0, I)."""
+        """KL divergence of all points from N(0, I)."""
         squares = self.mean**2 + self.variance
         return 0.5 * float((squares - 1 - np.log(self.variance)).sum())
 

@@ -1,13 +1,13 @@
-"""Where the iteration starts, with noise that is held for a while.
+"""Starting points, with noise that is held for a while.
 
-The bound has many minima, and a free start ends in one where all is noise. What works: scores of
-principal components with variances of a half, so that points can still pass each other, relevances
-as the variances of the components, and a signal of a hundred times the noise until the latent space
-has formed.
+The bound has many minima, and an unrestricted start ends in one where everything is noise. The
+following start works: scores of principal components with variances of a half, so that points can
+still pass each other; relevances in proportion to the variances of the components; and a signal of
+a hundred times the noise until the latent space has formed.
 
 Principal components cannot unroll a sheet that is curved in as few dimensions as the data have: a
 circle in the plane, a Swiss roll. Distances along neighbours can (Isomap), and points that start
-there are certain of their places.
+from these have small variances.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from .state import LatentPoint, corners
 
 # Variance of each point, and relevance of the first dimension.
 FIRST_VARIANCE, FIRST_RELEVANCE = 0.5, 0.3
-# The same for points that start from distances along neighbours, how many neighbours each row has,
-# and how many rows there may be: distances of all pairs are needed.
+# The same for points that start from distances along neighbours; the neighbours of each row; and
+# the most rows, because the distances of all pairs are needed.
 CERTAIN_VARIANCE, CERTAIN_RELEVANCE = 0.02, 3.0
 NEIGHBOURS, MOST_ROWS = 5, 3000
-# Relevances to start with, at least, as a share of the first.
+# Least relevance at the start, as a share of the first.
 LEAST_RELEVANCE = 1e-3
-# Signal over noise that is held, and for how many steps.
+# Log of signal over noise that is held, and the number of steps.
 HELD_RATIO, HELD = float(np.log(100.0)), 10
 
 
 def start(
     data: GPData, kernel: Kernel, most: int, n_inducing: int, rng: np.random.Generator
 ) -> LatentPoint:
-    """Principal components, at most `most`, and inducing points among their scores."""
+    """Start from at most `most` principal components, with inducing points among their scores."""
     scores, share = principal_scores(data, most)
     relevance = FIRST_RELEVANCE * np.maximum(share, LEAST_RELEVANCE)
     return _point(data, scores, relevance, FIRST_VARIANCE, kernel, n_inducing, rng)
@@ -55,10 +55,11 @@ def start(
 def unrolled(
     data: GPData, kernel: Kernel, count: int, n_inducing: int, rng: np.random.Generator
 ) -> LatentPoint:
-    """`count` coordinates that keep distances along neighbours (Tenenbaum et al. 2000).
+    """Start from `count` coordinates that preserve distances along neighbours (Tenenbaum et al.
+    2000).
 
-    A single one keeps those along a tree: neighbours close a circle, and one coordinate would lay
-    its two halves onto each other; a tree is cut at the widest gap.
+    A single coordinate preserves distances along a tree instead: neighbours close a circle, and one
+    coordinate would fold its two halves onto each other; a tree is cut at the widest gap.
     """
     scores = _along_tree(data.filled) if count == 1 else _along_neighbours(data.filled, count)
     size = np.maximum(scores.std(axis=0), 1e-12 * max(float(np.abs(scores).max()), 1e-300))
@@ -71,7 +72,7 @@ def unrolled(
 
 def _along_neighbours(values: FloatArray, count: int) -> FloatArray:
     with warnings.catch_warnings():
-        # Parts that are not connected are joined by their nearest rows.
+        # Isomap warns of disconnected parts, which it joins by their nearest rows.
         warnings.simplefilter("ignore")
         neighbours = min(NEIGHBOURS, len(values) - 1)
         isomap = Isomap(n_neighbors=neighbours, n_components=count, eigen_solver="dense")
@@ -79,9 +80,9 @@ def _along_neighbours(values: FloatArray, count: int) -> FloatArray:
 
 
 def _along_tree(values: FloatArray) -> FloatArray:
-    """The coordinate that keeps distances along the minimum spanning tree best: (N, 1)."""
+    """The coordinate that best preserves distances along the minimum spanning tree: (N, 1)."""
     distances = euclidean_distances(values)
-    # A distance of 0 would be no edge.
+    # SciPy takes a distance of 0 for a missing edge.
     tree = minimum_spanning_tree(np.maximum(distances, 1e-9 * distances.max()))
     squares = shortest_path(tree, directed=False) ** 2
     middle = squares.mean(axis=0)
@@ -99,8 +100,9 @@ def _point(
     n_inducing: int,
     rng: np.random.Generator,
 ) -> LatentPoint:
-    """Scores with a variance, inducing points among them; rows without any cell have the prior,
-    where nothing moves them.
+    """The point with given scores and variance, and inducing points among the scores.
+
+    Rows without any cell get the prior, and stay there.
     """
     hyper = first_hyper(kernel, relevance)
     Z = _inducing(scores, relevance, kernel, n_inducing, rng)
@@ -110,7 +112,7 @@ def _point(
 
 
 def principal_scores(data: GPData, most: int) -> tuple[FloatArray, FloatArray]:
-    """Scores of unit variance, and variances over that of the first."""
+    """Scores of unit variance, and the variances of components relative to the first."""
     found = decompose(data.filled, plan=solve, center=data.center, n_needed=most)
     gamma = found.spectrum.singular_values * found.spectrum.scale
     keep = int(np.sum(gamma[:most] > 1e-7 * gamma[0])) if gamma.size else 0
@@ -129,7 +131,7 @@ def _inducing(
     n_inducing: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Scores that lie far from each other; for a linear kernel one unit along each dimension."""
+    """Scores far from each other; for a linear kernel, a unit vector along each dimension."""
     Q = scores.shape[1]
     if "squared-exponential" not in kernel.parts:
         return corners(Q, bias="bias" in kernel.parts)

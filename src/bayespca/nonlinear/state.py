@@ -1,4 +1,4 @@
-"""States of the iteration, and the vector that gradients are about."""
+"""States of the iteration, and the vector that the descent changes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .kernels import KernelHyper
 from .rowwise import Latent
 from .statistics import Gradients
 
-# Logarithms of variances stay in this range, and those of parameters of kernels.
+# Range of logarithms of variances and of parameters of kernels.
 LEAST_LOG, MOST_LOG = -30.0, 12.0
-# How far inducing points and parameters may go, over what rows alone would say of them.
+# Step sizes of inducing points and parameters, relative to those that rows alone would give.
 POINTS_GO, PARAMETERS_GO = 4.0, 16.0
 
 
 @dataclass(frozen=True, eq=False)
 class GPState:
-    """Where a descent is.
+    """State of a descent.
 
     Attributes
     ----------
@@ -31,13 +31,13 @@ class GPState:
     log_ratios
         log s of each noise variance.
     n_dimensions
-        Of the latent space.
+        Dimensions of the latent space.
     held
-        Steps for which the ratios are still held.
+        Number of steps for which the ratios are still held.
     noise
         Mean noise variance.
     jitter
-        The largest share of the diagonal that had to be added to it.
+        The largest share of K's diagonal that had to be added to it.
     """
 
     descent: Descent
@@ -49,14 +49,14 @@ class GPState:
 
 
 def corners(Q: int, *, bias: bool) -> FloatArray:
-    """Inducing points of a linear kernel: a unit along each dimension, and 0 for a bias."""
+    """Inducing points of a linear kernel: a unit vector along each dimension, and 0 for a bias."""
     units = np.eye(Q)
     return np.concatenate([units, np.zeros((1, Q))]) if bias else units
 
 
 @dataclass(frozen=True, eq=False)
 class LatentPoint:
-    """A state's vector in its parts."""
+    """The parts of a state's vector."""
 
     latent: Latent
     Z: FloatArray
@@ -68,7 +68,7 @@ class LatentPoint:
         return np.concatenate([np.ravel(part) for part in parts])
 
     def moved(self, x: FloatArray) -> LatentPoint:
-        """The point of the same sizes with another vector."""
+        """The point with another vector of the same size."""
         (N, Q), M = self.latent.shape, len(self.Z)
         mean, logs, Z, hyper = np.split(x, np.cumsum([N * Q, N * Q, M * Q]))
         variance = np.exp(np.clip(logs, LEAST_LOG, MOST_LOG)).reshape(N, Q)
@@ -77,7 +77,7 @@ class LatentPoint:
         return LatentPoint(latent, Z.reshape(M, Q), self.hyper.with_logs(clipped))
 
     def slope(self, found: Gradients) -> FloatArray:
-        """Gradients as one of the vector."""
+        """Gradient with respect to the vector."""
         spread = found.variance * self.latent.variance
         logs = found.hyper * self.hyper.vector
         parts = (found.mean, spread, found.Z, logs)
@@ -85,28 +85,28 @@ class LatentPoint:
 
     @property
     def metric(self) -> FloatArray:
-        """About the inverse curvature of the free energy along each coordinate of the vector.
+        """Approximate inverse curvature of the free energy along each coordinate of the vector.
 
         It is S for a mean and 2 for the logarithm of a variance: at its best S is the inverse
-        curvature. All rows together know an inducing point or a length scale by the sum of their
-        precisions 1/S, of the dimension that they know best. Without this, means that are certain
-        to 1 % and length scales that all rows depend on would go at the same pace, and the descent
-        ends thousands of nats higher.
+        curvature. Inducing points and length scales depend on all rows, with the sum of their
+        precisions 1/S in the dimension where it is largest. Without this metric, means known to
+        1 % and length scales that all rows depend on would move at the same pace, and the descent
+        would end thousands of nats higher.
         """
         (_, Q), M, hyper = self.latent.shape, len(self.Z), self.hyper
         mean, variance = self.latent.mean, self.latent.variance
         known = float((1 / variance).sum(axis=0).max())
         stretched = float((mean**2 / variance + 1).sum(axis=0).max())
         points = np.full(M * Q, POINTS_GO * M / known)
-        # exp(log w / 2) stretches a dimension.
+        # A dimension is stretched by exp(½ log w).
         parameters = np.full(hyper.vector.size, 4 * PARAMETERS_GO / stretched)
         return np.concatenate([variance.ravel(), np.full(variance.size, 2.0), points, parameters])
 
     def of_dimensions(self, kept: Index) -> LatentPoint:
-        """The same in some of its dimensions."""
+        """The point in some of its dimensions."""
         latent = Latent(self.latent.mean[:, kept], self.latent.variance[:, kept])
         hyper = self.hyper.of_dimensions(kept)
-        # Straight lines are the same wherever they are held, by as many points as they need.
+        # Straight lines do not depend on where their inducing points are, if there are enough.
         bias = bool(hyper.b.size)
         least = self.latent.shape[1] + bias
         straight = not hyper.w.size and len(self.Z) == least

@@ -5,11 +5,11 @@ Row n of the latent space is N(μₙ, diag Sₙ). With k(x, z) the kernel,
     ψ₀ₙ = ⟨k(xₙ, xₙ)⟩,   ψ₁ₙ = ⟨k(xₙ, z)⟩,   ψ₂ₙ = ⟨k(xₙ, z) k(xₙ, z)ᵀ⟩,
 
 in closed form for the squared exponential (Titsias and Lawrence 2010, Sec. 3.2), the linear kernel,
-a bias, white noise, and sums of them. ψ₂ is needed as a sum over rows, and where there are holes as
-one sum for each group of columns with the same holes: all that is done with it is linear, so that
-the mask times packed triangles gives all sums at once. Of ψ₁ its product with the data, its sum and
-that of its squares are needed: nothing with a row for each row of the data leaves the place where
-it is made but the gradients of the latent points.
+a bias, white noise, and sums of them. ψ₂ is needed as a sum over rows, and with holes as one sum
+for each group of columns with the same holes. It is used linearly throughout, so the mask times
+packed triangles gives all sums at once. Of ψ₁, its product with the data, its sum and the sum of
+its outer products are needed. So apart from the gradients of the latent points, no array with a row
+for each row of the data leaves the device.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales
 from .pairs import HOST, Four, brought, first_exponential, first_gradients
 from .rowwise import Latent, exponential_of_rows, first, second, tilted_means, zeroth
 
-# Numbers of packed triangles that are worked on at a time.
+# Numbers in the matrices of a block of rows.
 BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Sums over rows, of each of G groups of columns; or derivatives of something in them.
+    """Sums over rows, for each of G groups of columns; or derivatives with respect to them.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Statistics:
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Gradients of the means, the variances, the points and the parameters of the kernel."""
+    """Gradients with respect to means, variances, inducing points and kernel parameters."""
 
     mean: FloatArray
     variance: FloatArray
@@ -70,7 +70,7 @@ class Gradients:
 def statistics(
     latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows
 ) -> tuple[Statistics, Array]:
-    """ψ statistics of all rows, summed for each group; and ψ₁ of each row, where it was made."""
+    """ψ statistics of all rows, summed for each group; and ψ₁ of each row, left on its device."""
     if _is_plain(hyper):
         psi1, psi2 = _of_exponential(latent, Z, hyper, rows)
     else:
@@ -90,9 +90,9 @@ def gradients(
     at: tuple[Statistics, Array],
     rows: GPRows,
 ) -> Gradients:
-    """Gradients of Σ given·statistics, where `given` holds the derivatives of what is summed.
+    """Gradients of a function of the statistics, `given` its derivatives with respect to them.
 
-    `at` is what `statistics` has given.
+    `at` is the result of `statistics`.
     """
     found = _Sums.of(latent, Z, hyper)
     if _is_plain(hyper):
@@ -108,7 +108,7 @@ def gradients(
 
 
 def weights_of_rows(Z: FloatArray, hyper: KernelHyper, G: FloatArray) -> FloatArray:
-    """Derivatives of ψ₂ of each row or of all, (N or 1, M, M), as `of_rows` takes them."""
+    """Derivatives by ψ₂ of each row or of all, (N or 1, M, M), in the form that `of_rows` takes."""
     if not _is_plain(hyper):
         return G
     return np.asarray(_weights(G) * packed(np.exp(-0.25 * squared_distances(Z, hyper.w))))
@@ -120,10 +120,10 @@ def of_rows(
     hyper: KernelHyper,
     given: tuple[FloatArray, FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Σ given·statistics of each row, (N,), and its gradients of means and variances.
+    """Σ given·statistics of each row, (N,), and its gradients with respect to means and variances.
 
-    Given are derivatives of each row's own statistics: ψ₀ (N,), ψ₁ (N, M), and ψ₂ as
-    `weights_of_rows` has them.
+    `given` are derivatives by each row's own statistics: ψ₀ (N,), ψ₁ (N, M), and ψ₂ as
+    `weights_of_rows` returns them.
     """
     g0, g1, G = given
     values = g0 * zeroth(latent, hyper)
@@ -184,7 +184,7 @@ def _outer(psi1: Array, seen: Array | None) -> Array:
 
 
 def _of_first(given: Statistics, psi1: Array, rows: GPRows) -> Array:
-    """Derivatives of ψ₁ of each row: (N, M)."""
+    """Derivatives by ψ₁ of each row: (N, M)."""
     move = rows.pairs.moved
     found = rows.values @ move(given.pulled.T) + rows.of_groups(move(given.sums))
     for g, outer in enumerate(given.outer):
@@ -212,8 +212,8 @@ def _sum_of_exponentials(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatA
 
 
 def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """Σψ₂ of a sum of parts: all but the squared exponential are products of what rows sum up to,
-    so that no row needs a matrix of its own.
+    """Σψ₂ of a sum of parts, without holes. Except for the squared exponential, parts are products
+    of sums over rows, so that no row needs its own matrix.
     """
     found = np.zeros((len(Z), len(Z)))
     if hyper.w.size:
@@ -237,26 +237,26 @@ def _exponential_alone(hyper: KernelHyper) -> KernelHyper:
 
 
 def _shares(latent: Latent, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Tilted means are μ/(1 + wS) + z·wS/(1 + wS): the first term and the factor of z."""
+    """The first term of the tilted means μ/(1 + wS) + z·wS/(1 + wS), and the factor of z."""
     spread = 1 + w * latent.variance
     return latent.mean / spread, w * latent.variance / spread
 
 
 def _total_tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """Σ ψ₁·(tilted mean) over rows, ψ₁ that of the squared exponential: (M, Q)."""
+    """Σ ψ₁·(tilted mean) over rows, with ψ₁ of the squared exponential: (M, Q)."""
     p, (own, pull) = exponential_of_rows(latent, Z, hyper.w), _shares(latent, hyper.w)
     return np.asarray(p.T @ own + Z * (p.T @ pull))
 
 
 def _weights(G: FloatArray) -> FloatArray:
-    """Packed derivatives of symmetric matrices; entries beside the diagonal count twice."""
+    """Packed derivatives by symmetric matrices; off-diagonal entries count twice."""
     M = G.shape[-1]
     return np.ascontiguousarray(packed(2 * G - G * np.eye(M)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Gradients that are being summed up: `add_…` adds to the arrays in place."""
+    """Running sums of gradients; methods `add_…` add gradients to the arrays in place."""
 
     points: FloatArray
     parameters: KernelHyper
@@ -300,14 +300,14 @@ class _Sums:
         self._add_four(rows, first_gradients(*parts, g1 * first_exponential(*parts)))
 
     def _add_four(self, rows: slice, found: Four[FloatArray]) -> None:
-        """Gradients of means and variances of some rows, of points, and of scales."""
+        """Add gradients by the means and variances of some rows, by points, and by scales."""
         self.mean[rows] += found[0]
         self.variance[rows] += found[1]
         self.Z[:] += found[2]
         self.hyper.w[:] += found[3]
 
     def add_exponential(self, latent: Latent, rows: slice, weights: FloatArray) -> None:
-        """ψ₂ of the squared exponential, with packed derivatives of each row, or of all."""
+        """Add gradients of the squared exponential's ψ₂; packed `weights` of each row or of all."""
         Z, w = self.points, self.parameters.w
         scaled = weights * packed(np.exp(-0.25 * squared_distances(Z, w)))
         self._add_four(rows, HOST.gradients(latent.mean, latent.variance, Z, w, scaled))
@@ -315,7 +315,7 @@ class _Sums:
     def add_of_exponential(
         self, latent: Latent, given: Statistics, psi1: Array, rows: GPRows
     ) -> None:
-        """All statistics of the squared exponential alone, wherever they are made."""
+        """Add gradients of all statistics of the squared exponential alone, on any device."""
         Z, hyper = self.points, self.parameters
         parts = _there(latent, Z, hyper, rows)
         factor = packed(np.exp(-0.25 * squared_distances(Z, hyper.w)))
@@ -326,7 +326,10 @@ class _Sums:
         self._add_four(slice(None), brought((whole[0], whole[1], whole[2], whole[3])))
 
     def add_of_parts(self, latent: Latent, G: FloatArray, seen: FloatArray | None) -> FloatArray:
-        """Σψ₂ of a sum of parts, with the derivatives of groups: what it adds to those of ψ₁."""
+        """Add gradients of Σψ₂ of a sum of parts, given derivatives by group.
+
+        Return the part that goes through ψ₁, to be added to the derivatives by ψ₁.
+        """
         if seen is None:
             return self.add_total(latent, G[0])
         g1, triangles = np.zeros((latent.shape[0], len(self.points))), packed(G)
@@ -336,13 +339,13 @@ class _Sums:
         return g1
 
     def add_factor(self, g: FloatArray) -> None:
-        """The factor exp(−¼ w(z − z')²) of all rows, with derivatives of the squared distances."""
+        """Add gradients of exp(−¼ w(z − z')²), given derivatives by the squared distances."""
         Z, w = self.points, self.parameters.w
         self.Z[:] += 2 * distance_gradient(Z, w, g)
         self.hyper.w[:] += distance_gradient_of_scales(Z, g)
 
     def add_total(self, latent: Latent, G: FloatArray) -> FloatArray:
-        """Σψ₂ of a sum of parts, with one derivative for all rows: what it adds to those of ψ₁."""
+        """`add_of_parts` with one derivative for all rows."""
         Z, hyper = self.points, self.parameters
         g1 = np.zeros((latent.shape[0], len(Z)))
         if hyper.w.size:
@@ -376,7 +379,7 @@ class _Sums:
         self.Z[:] += 2 * GT * (p.T @ pull)
 
     def add_second(self, latent: Latent, rows: slice, G: FloatArray) -> FloatArray:
-        """ψ₂ of a sum of parts, with the derivatives of each row: what it adds to those of ψ₁."""
+        """`add_of_parts` with a derivative for each row."""
         Z, hyper = self.points, self.parameters
         g1 = np.zeros((len(G), len(Z)))
         if hyper.w.size:
@@ -391,12 +394,12 @@ class _Sums:
             b, r = hyper.b[0], G.sum(axis=2)
             t = first(latent, Z, hyper) - b
             g1 += 2 * b * r
-            # ψ₁ has b in it as well, which must not be counted here.
+            # ψ₁ contains b too; `add_first` counts that part, so it is subtracted here.
             self.hyper.b[0] += 2 * float((t * r).sum()) + 2 * b * float(r.sum()) - float(g1.sum())
         return g1
 
     def _add_lines(self, latent: Latent, rows: slice, G: FloatArray) -> None:
-        """(Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v"""
+        """Add gradients of (Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v."""
         Z, v = self.points, self.parameters.v
         T = Z * v
         along = 2 * np.einsum("nmj,nj->nm", G, latent.mean @ T.T)
@@ -407,7 +410,10 @@ class _Sums:
         self._add_slopes(gT)
 
     def _add_cross(self, latent: Latent, rows: slice, G: FloatArray) -> None:
-        """p_m x̂_m·T_j, both ways round, with x̂ the tilted means and p the ψ₁ of the exponential."""
+        """Add gradients of p_m x̂_m·T_j and its transpose, with tilted means x̂.
+
+        p is ψ₁ of the squared exponential.
+        """
         Z, w, v = self.points, self.parameters.w, self.parameters.v
         T, S = Z * v, latent.variance
         p = exponential_of_rows(latent, Z, w)
@@ -420,7 +426,7 @@ class _Sums:
         self.Z[:] += np.einsum("nmq,nq->mq", gx, w * S / (1 + w * S))
 
     def _add_tilted(self, latent: Latent, rows: slice, total: FloatArray, at: FloatArray) -> None:
-        """Tilted means x̂, with their derivatives summed over points: alone, and times z."""
+        """Add gradients of tilted means x̂, given derivatives summed over points: alone and ·z."""
         w, S = self.parameters.w, latent.variance
         spread = 1 + w * S
         self.mean[rows] += total / spread

@@ -1,4 +1,4 @@
-"""A step of the descent: some iterations of L-BFGS, and dimensions that are not needed go."""
+"""A step of the descent: a few iterations of L-BFGS, then removal of unneeded dimensions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .state import GPState, LatentPoint
 
 # Iterations of L-BFGS in a step.
 ITERATIONS = 10
-# While ratios are held, a fall below this share ends that.
+# Held ratios are released when a step lowers the free energy by less than this share.
 LEAST_FALL = 1e-3
-# Dimensions may go when ratios are held for no more than so many further steps.
+# Dimensions may be dropped once ratios are held for at most this many further steps.
 FORMING = 5
-# A dimension goes where that costs no more than this share of what the step has gained, or nats.
+# A dimension is dropped if that costs at most this share of the step's gain, and at most NATS.
 SPENT, NATS = 0.5, 2.0
 
 
@@ -33,7 +33,7 @@ def begin(point: LatentPoint, data: GPData, held: int, log_ratio: float) -> GPSt
 
 
 def step(state: GPState, data: GPData, template: LatentPoint) -> tuple[GPState, Info]:
-    """Descend; let the ratios go free when it is time; drop dimensions."""
+    """Descend, release the ratios when it is time, and drop dimensions."""
     before = state.descent.energy
     new = _descended(state, data, template)
     fall = before - new.descent.energy
@@ -47,13 +47,13 @@ def step(state: GPState, data: GPData, template: LatentPoint) -> tuple[GPState, 
 
 
 def point_of(state: GPState, template: LatentPoint) -> LatentPoint:
-    """A state's vector in its parts; the template has the sizes of the first state."""
+    """The parts of a state's vector; `template` has its sizes, or more dimensions."""
     kept = np.arange(state.n_dimensions)
     return template.of_dimensions(kept).moved(state.descent.x)
 
 
 def without_idle(state: GPState, data: GPData, template: LatentPoint, allowed: float) -> GPState:
-    """The state without dimensions whose loss costs less than is allowed."""
+    """The state without dimensions whose loss costs at most `allowed`, and at most `NATS`."""
     point, energy = point_of(state, template), state.descent.energy
     limit = energy + min(max(allowed, 0.0), NATS)
     while point.latent.shape[1] > 1:
@@ -98,7 +98,7 @@ def _descended(state: GPState, data: GPData, template: LatentPoint) -> GPState:
 
 
 def freed(state: GPState, data: GPData, template: LatentPoint) -> GPState:
-    """The state from which on ratios are free."""
+    """The state with its ratios released."""
     return begin_again(point_of(state, template), data, replace(state, held=0))
 
 

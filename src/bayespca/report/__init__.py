@@ -1,4 +1,4 @@
-"""One HTML file that says how many dimensions are in the data, and what they are."""
+"""Reports as a single HTML file: how many dimensions are in the data, and what they are."""
 
 from .page import render, write
 

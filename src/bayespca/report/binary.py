@@ -1,4 +1,4 @@
-"""The page of `BinaryPCA`: patterns in zeros and ones, and how probable ones are."""
+"""The page of `BinaryPCA`: patterns in zeros and ones, and probabilities of ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def probabilities(values: FloatArray, names: list[str], caption: str) -> Figure:
-    """Probabilities of 1, the largest first."""
+    """Figure of the probabilities of 1, largest first."""
     order = np.argsort(-values, kind="stable")
     some = order
     if order.size > MAX_FEATURES:

@@ -1,4 +1,4 @@
-"""Whether predictions of ratings hold what they promise: intervals, and means."""
+"""Calibration of predicted ratings: coverage of intervals, and means by prediction."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .embedding import JsonObject, numbers
 from .figures import Figure
 from .parts import Section
 
-# Levels of the intervals that are drawn; 90 % is put into words.
+# Levels of the intervals that are drawn; the caption gives 90 %.
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
-# Fewer ratings tell nothing of shares.
+# With fewer ratings, shares mean nothing.
 FEWEST = 20
 GROUPS = 10
 
 
 def section(found: Judged | None) -> Section | None:
-    """How often intervals hold, and what was given where how much was predicted."""
+    """Section on the coverage of intervals and on mean ratings by prediction; None if too few."""
     if found is None or found.values.size < FEWEST:
         return None
     return Section(
@@ -34,7 +34,7 @@ def section(found: Judged | None) -> Section | None:
 
 
 def _about(found: Judged) -> str:
-    """Which ratings these are, and what is approximate."""
+    """Text on which ratings these are and what is approximate."""
     n, fitted = found.values.size, found.n_fitted
     count = f"{n:,} ratings"
     if n + found.n_alone < found.n_given:
@@ -98,7 +98,7 @@ def _holding(found: Judged) -> Figure:
 
 
 def _groups(found: Judged) -> Figure:
-    """Means of predictions and of ratings, in groups of equal size by prediction."""
+    """Figure of mean predictions and mean ratings, in groups of equal size by prediction."""
     parts = np.array_split(np.argsort(found.mean, kind="stable"), GROUPS)
     predicted = np.array([found.mean[part].mean() for part in parts])
     given = np.array([found.values[part].mean() for part in parts])

@@ -1,9 +1,9 @@
 """Columns of all kinds in the plane of two components: levels as points, numbers as arrows.
 
-A level lies where its rows lie on average, as categories do in correspondence analysis and in
-factor analysis of mixed data (Pagès 2004). A number points to where its rows would lie on average
-if they were weighted by how many standard deviations they are above its mean: two levels of the
-same frequency lie at both ends of such an arrow.
+A level lies at the mean of its rows, as categories do in correspondence analysis and in factor
+analysis of mixed data (Pagès 2004). The arrow of a numeric column ends at the mean of all rows,
+each weighted by how many standard deviations it is above the column's mean. Two equally frequent
+levels, coded as numbers, would lie at both ends of such an arrow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .embedding import JsonObject, numbers, plain, shortened
 from .figures import Figure
 from .scores import MAX_GROUPS
 
-# Columns with levels, and numbers, that the eye can still distinguish.
+# Most columns with levels, and most arrows, that the eye can distinguish.
 MOST_COLUMNS, MOST_ARROWS = 12, 20
 CAPTION = (
     "Each point is a level of a column, at the mean of its rows; levels near each other occur "
@@ -31,7 +31,7 @@ CAPTION = (
 
 
 class Placed(NamedTuple):
-    """A column of the table in the plane: points (m, 2), and how many rows each is made of."""
+    """A column of the table in the plane: points (m, 2), and the number of rows of each."""
 
     column: TableColumn
     points: FloatArray
@@ -39,12 +39,12 @@ class Placed(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """How far its furthest point is from the middle."""
+        """Distance of its farthest point from the origin."""
         return float(np.sqrt((self.points**2).sum(axis=1)).max())
 
 
 def placed(column: TableColumn, codes: FloatArray, scores: FloatArray) -> Placed | None:
-    """Where a column lies, from its codes or numbers and the scores of rows: (n,) and (n, 2)."""
+    """The column in the plane, from its codes or numbers (n,) and the scores of rows (n, 2)."""
     there = ~np.isnan(codes)
     x, T = codes[there], scores[there] - scores.mean(axis=0)
     if column.levels:
@@ -60,7 +60,7 @@ def placed(column: TableColumn, codes: FloatArray, scores: FloatArray) -> Placed
 
 
 def figure(columns: Sequence[TableColumn], codes: Any, scores: FloatArray) -> Figure | None:
-    """The plane of the first two components; None where there is no plane, or nothing in it."""
+    """Figure of the plane of the first two components; None if there is no plane or no level."""
     if scores.shape[1] < 2 or not isinstance(codes, np.ndarray):
         return None
     pairs = enumerate(columns)
@@ -83,7 +83,7 @@ def figure(columns: Sequence[TableColumn], codes: Any, scores: FloatArray) -> Fi
 
 
 def _levels(one: Placed, color: str) -> JsonObject:
-    """The levels of a column as points with their names; joined where they have an order."""
+    """The levels of a column as points with their names, joined by lines if they are ordered."""
     column, known = one.column, one.counts > 0
     names = [str(level) for level, there in zip(column.levels, known, strict=True) if there]
     shown = [plain(shortened(_called(column, name), 24)) for name in names]
@@ -108,14 +108,14 @@ def _levels(one: Placed, color: str) -> JsonObject:
 
 
 def _called(column: TableColumn, level: str) -> str:
-    """A level by itself, unless it would say nothing without the name of its column."""
+    """The name of a level, with that of its column if it would mean nothing alone."""
     says_nothing = level.lower() in ("true", "false", "yes", "no", "0.0", "1.0")
     is_number = level.replace(".", "").replace("-", "").isdigit()
     return f"{column.name} {level.removesuffix('.0')}" if says_nothing or is_number else level
 
 
 def _sizes(counts: FloatArray) -> FloatArray:
-    """Diameters: areas grow with the number of rows."""
+    """Diameters of markers, which grow with the square root of the number of rows."""
     return np.asarray(7 + 11 * np.sqrt(counts / counts.max()))
 
 

@@ -1,4 +1,4 @@
-"""The page of mixtures: which clusters there are, and how sure rows are of theirs."""
+"""The page of mixtures: the clusters, and how certain the cluster of each row is."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .figures import Figure
 from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
 from .scores import Samples, read_scores
 
-# Clusters shown as cards, columns of the table of means, and axes of the plane of samples.
+# Most clusters shown as cards, columns of the table of means, and axes for the plot of samples.
 CARDS, COLUMNS, AXES = 12, 10, 5
-# Rows of the table of means.
+# Most rows of the table of means.
 ROWS = 500
-# A row with this probability is sure of its cluster.
+# The cluster of a row is certain from this probability on.
 SURE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """What is known of clusters: means of features in each, with their spread, and its weight.
+    """Clusters: the means of features in each, their standard deviations, and the weights.
 
-    `unit` is what differences of each feature are measured in. Means of zeros and ones are
-    probabilities, with `remarks` below each card for other clusters.
+    `unit` is the unit for differences in each feature, `remarks` are shown below each card. Means
+    of binary features are probabilities of 1.
     """
 
     means: FloatArray
@@ -45,11 +45,11 @@ class Clusters:
 
     @property
     def away(self) -> FloatArray:
-        """How far the means of each cluster are from those of all rows."""
+        """Differences of the means of each cluster from those of all rows, in units."""
         return (self.means - self.weights @ self.means) / self.unit
 
     def words(self, k: int, j: int) -> str:
-        """The mean of a feature, with as many digits as its spread has a use for."""
+        """The mean of a feature as text, with as many digits as its unit justifies."""
         value = float(self.means[k, j])
         if self.is_binary:
             return percent(value)
@@ -154,7 +154,7 @@ def _bar(found: Clusters, away: FloatArray, k: int, j: int) -> Bar:
 
 
 def _table(found: Clusters) -> LoadingsTable:
-    """The mean of every feature in every cluster, or of those that differ most."""
+    """Table of the means in each cluster, of all features or of those that differ most."""
     away, shown = found.away, range(min(COLUMNS, len(found.weights)))
     strength = np.abs(away).max(axis=0)
     features = np.sort(np.argsort(-strength, kind="stable")[:ROWS])
@@ -173,7 +173,7 @@ def _table(found: Clusters) -> LoadingsTable:
 def _where(
     model: Any, X: Input, probability: FloatArray, samples: Samples
 ) -> tuple[parts.Section | None, list[float]]:
-    """Rows in the plane in which they vary most, coloured by cluster; and the axes' shares."""
+    """Section with rows in the plane of largest variance, coloured by cluster; and axis shares."""
     filled = np.asarray(model.impute(X), dtype=np.float64)
     scores, shares = _plane(filled)
     labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
@@ -183,7 +183,7 @@ def _where(
 
 
 def _plane(values: FloatArray) -> tuple[FloatArray, list[float]]:
-    """Coordinates along the directions of largest variance, and the share that each has."""
+    """Coordinates along the directions of largest variance, and their shares of the variance."""
     centred = values - values.mean(axis=0)
     U, gamma, _ = np.linalg.svd(centred, full_matrices=False)
     k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
@@ -197,7 +197,7 @@ def _sure_words(probability: FloatArray) -> str:
 
 
 def _sure(probability: FloatArray) -> parts.Section:
-    """How probable the most probable cluster of each row is."""
+    """Section with a histogram of the probability of each row's most probable cluster."""
     most = probability.max(axis=1)
     counts, edges = np.histogram(most, bins=20, range=(0.0, 1.0))
     centers = (edges[1:] + edges[:-1]) / 2

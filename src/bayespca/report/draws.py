@@ -1,4 +1,4 @@
-"""The page of `GibbsPCA`: what draws from the posterior say."""
+"""The page of `GibbsPCA`, from its draws from the posterior."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def _chains(model: Any) -> dict[str, str]:
-    """How far the chains agree."""
+    """Lines on the chains and how well they agree."""
     worst = max(float(np.max(value)) for value in model.r_hat_.values() if np.size(value))
     least = min(float(np.min(value)) for value in model.ess_.values() if np.size(value))
     return {

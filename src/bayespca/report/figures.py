@@ -1,6 +1,7 @@
 """The figures, as the plain dictionaries that Plotly's script reads.
 
-A colour that begins with @ is a role ("@accent"): the page knows it in light, dark and on paper.
+A colour that begins with @ is a role ("@accent"), for which the page has colours in light and dark
+mode and in print.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from bayespca.spectrum.records import ALL_ZERO
 
 from .embedding import JsonObject, numbers, plain, shortened
 
-# Bars and stems that can still be told apart.
+# Most bars and stems that can be told apart.
 MAX_STEMS = 60
 MIN_FOR_DENSITY = 10
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: where it goes, what it is called, how to read it, and what to draw."""
+    """One figure: its id, title and caption, and Plotly's data, layout and height."""
 
     id: str
     title: str
@@ -41,7 +42,7 @@ class Figure:
     height: int = 340
 
     def drawing(self) -> JsonObject:
-        """What the script needs of it."""
+        """The part of the figure that the script needs."""
         return {"data": self.data, "layout": self.layout, "height": self.height}
 
 
@@ -49,7 +50,7 @@ class Figure:
 
 
 def scree(model: FittedPCA) -> Figure | None:
-    """Singular values with the threshold, the noise level, and what shrinkage makes of them."""
+    """Figure of singular values with the threshold, the noise edge, and the shrunk values."""
     spectrum, k = model.spectrum_, model.n_components_
     gamma = spectrum.singular_values * spectrum.scale
     if not gamma.size or not gamma[0] > 0:
@@ -87,7 +88,7 @@ def scree(model: FittedPCA) -> Figure | None:
 
 
 def _tick(n: int) -> int:
-    """Whole numbers under the axis, not too many."""
+    """Step between whole numbers under the axis, for at most 15 of them."""
     return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, n) if n / step <= 15)
 
 
@@ -160,7 +161,7 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject
 
 
 def rank_posterior(model: FittedPCA) -> Figure | None:
-    """Probability of each rank, near the rank that was found."""
+    """Figure of the probabilities of ranks near the one found."""
     known = not rank_was_given(model) and hasattr(model, "rank_posterior_")
     if not known or ALL_ZERO in getattr(model, "status_", ""):
         return None
@@ -213,7 +214,7 @@ def _rank_caption(probability: np.ndarray, k: int) -> str:
 
 
 def eigenvalues(model: FittedPCA) -> Figure | None:
-    """Histogram of the variances against the Marchenko–Pastur law of pure noise."""
+    """Histogram of the variances with the Marchenko–Pastur law of pure noise."""
     spectrum, k = model.spectrum_, model.n_components_
     s2 = float(model.posterior_.noise_variance)
     gamma = spectrum.singular_values * spectrum.scale
@@ -293,7 +294,7 @@ def _upright(x: float, top: float) -> JsonObject:
 
 
 def feature_axis(names: Sequence[str]) -> JsonObject:
-    """An axis of names from the top down. By position: names may repeat, or look like numbers."""
+    """An axis of names from the top down, by position: names may repeat or look like numbers."""
     return {
         "tickvals": list(range(len(names))),
         "ticktext": [plain(shortened(name, 28)) for name in names],
@@ -307,12 +308,12 @@ def feature_axis(names: Sequence[str]) -> JsonObject:
 
 
 def trace(model: FittedPCA) -> Figure | None:
-    """Free energy of each step, where there were steps."""
+    """Figure of the free energy after each step; None if there were no steps."""
     steps = model.trace_
     if steps is None or len(steps) < 2:
         return None
     energy = np.asarray(steps.free_energy)
-    if not np.isfinite(energy).any():  # a sampler's, which has none
+    if not np.isfinite(energy).any():  # samplers have no free energy
         return None
     data = [
         {

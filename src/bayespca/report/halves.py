@@ -1,4 +1,4 @@
-"""What comes back in half samples, beside what is probable."""
+"""Results that reappear in half samples, next to their probabilities."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from bayespca.estimators._halves import RankStability
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import CONDITION, counted, likelihood, percent
 
-# Numbers of dimensions less probable than this, which no half has found, are left out.
+# Numbers of dimensions that are less probable than this are left out, unless a half found them.
 LEAST = 0.01
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number of dimensions: its probability, and the share of the halves that have found it.
+    """A number of dimensions: its probability, and the share of the halves that found it.
 
     `size` is that share in percent, for a bar.
     """
@@ -28,7 +28,7 @@ class Number:
 
 @dataclass(frozen=True)
 class HalvesTable:
-    """The table of numbers, and what to know of it."""
+    """The table of numbers of dimensions, and its caption."""
 
     numbers: list[Number]
     caption: str
@@ -59,7 +59,7 @@ def _caption(stability: RankStability) -> str:
 
 
 def of_components(stability: RankStability, summary: Summary) -> list[str]:
-    """How often each dimension came back; nothing where halves were compared with others."""
+    """Share of halves in which each dimension reappeared; empty if the rank differs."""
     if stability.rank != summary.rank:
         return []
     return [percent(share) for share in stability.directions.tolist()]

@@ -1,4 +1,4 @@
-"""The page of `GPLVM`: whether curves are worth it, the latent space, and what follows it."""
+"""The page of `GPLVM`: the relevance of dimensions, features along them, and the latent space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .figures import Figure
 from .pca import with_scores
 from .scores import Samples, read_scores
 
-# Colours of curves, each for a feature, and points along a dimension.
+# Colours of curves, one for each feature, and number of points along a dimension.
 COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
 STEPS = 41
 LONGEST_NAME = 24
@@ -30,7 +30,7 @@ SPACE = (
 
 
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
-    """The page of a fitted `GPLVM`; without X and scores, of the rows of the fit."""
+    """The page of a fitted `GPLVM`; without X and scores, it shows the rows of the fit."""
     points = read_scores(**_placed(model, X, samples))
     relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
     return parts.content(
@@ -52,7 +52,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def _placed(model: Any, X: Input, samples: Samples) -> Samples:
-    """What is known of samples, with their latent points."""
+    """The samples with their latent points."""
     if X is None and samples.get("scores") is None:
         return {**samples, "scores": model.embedding_, "scores_std": model.embedding_std_}
     return with_scores(model, X, samples)
@@ -68,7 +68,7 @@ def _where(points: Any) -> parts.Section | None:
 
 
 def relevances(relevance: np.ndarray) -> Figure:
-    """How much each dimension matters."""
+    """Figure of the relevance of each dimension."""
     names = [f"{h}" for h in range(1, relevance.size + 1)]
     bars: JsonObject = {
         "type": "bar",
@@ -90,7 +90,7 @@ def relevances(relevance: np.ndarray) -> Figure:
 
 
 def curves(model: Any, names: list[str]) -> Figure:
-    """What features do along the first dimension, those that move most."""
+    """Figure of the features that change most along the first dimension."""
     at = np.asarray(to_numpy(model.embedding_), dtype=np.float64)[:, 0]
     line = np.zeros((STEPS, model.n_components_))
     line[:, 0] = np.linspace(at.min(), at.max(), STEPS)
@@ -122,7 +122,7 @@ def curves(model: Any, names: list[str]) -> Figure:
 def _curve(
     x: np.ndarray, mean: np.ndarray, std: np.ndarray, name: str, color: str
 ) -> list[JsonObject]:
-    """A feature along a line, over its band."""
+    """The line of a feature, and the band of its uncertainty."""
     text = plain(shortened(name, LONGEST_NAME))
     around = np.concatenate([mean - 2 * std, (mean + 2 * std)[::-1]])
     band: JsonObject = {

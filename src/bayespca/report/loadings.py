@@ -1,4 +1,4 @@
-"""What the components are made of: cards with their main features, bars, and the table."""
+"""Loadings of components: cards with their main features, bars, and the table."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from bayespca.estimators.wording import MINUS, percent
 from .embedding import JsonObject, numbers, plain
 from .figures import feature_axis
 
-# Enough to recognise a component by, few enough to read.
+# Enough features to recognise a component, few enough to read.
 CARDS, CARD_FEATURES = 6, 5
-# Of each sign, where both ends are shown.
+# Features of each sign on cards that show both ends.
 END_FEATURES = 3
 BAR_FEATURES, BAR_COMPONENTS = 20, 50
-# All features up to the first number, else the second; so many components side by side.
+# Up to TABLE_ALL features are all in the table, of more only the largest TABLE_TOP.
 TABLE_ALL, TABLE_TOP, TABLE_COMPONENTS = 500, 200, 10
-# A loading within so many standard deviations of zero may be zero.
+# A loading within this many standard deviations of zero may be zero.
 DOUBTFUL = 2.0
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One loading: the feature, its value as text, its length in percent of the longest."""
+    """One loading: the feature, its value as text, and its length in percent of the longest."""
 
     name: str
     value: str
@@ -53,8 +53,8 @@ class Card:
 class Directions:
     """Loadings of components on features, k×p, with standard deviations and shares of variance.
 
-    `std` is zero where none is known, `noise` the noise of each feature where it has its own. Cards
-    show what weighs most, or what is at both `ends`.
+    `std` is zero if it is unknown. `noise` is the noise of each feature if features have their own.
+    Cards show the largest loadings, or with `ends` the largest of each sign.
     """
 
     loadings: FloatArray
@@ -81,7 +81,7 @@ def directions(model: FittedPCA, names: Sequence[str]) -> Directions:
 
 @dataclass(frozen=True)
 class Row:
-    """One feature in the table: its loadings, and its noise where it has its own."""
+    """One feature in the table: its loadings, and its noise if features have their own."""
 
     name: str
     bars: list[Bar]
@@ -91,7 +91,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LoadingsTable:
-    """The table of loadings, and how much of everything it shows."""
+    """The table of loadings, with the total numbers of features and components."""
 
     rows: list[Row]
     components: list[int]
@@ -111,13 +111,13 @@ class LoadingsTable:
 
 
 def signed(value: float, places: int) -> str:
-    """A loading, with no sign where it rounds to zero."""
+    """A loading as text, without a sign if it rounds to zero."""
     text = f"{value:+.{places}f}".replace("-", MINUS)
     return text if text.strip("+0." + MINUS) else text[1:]
 
 
 def spread(value: float, places: int) -> str | None:
-    """A standard deviation; None where it is zero: the loadings are point estimates."""
+    """A standard deviation as text; None if it is zero, for a point estimate."""
     if value == 0:
         return None
     if value < 0.5 * 10.0**-places:
@@ -145,8 +145,9 @@ def _bar(name: str, value: float, std: float, longest: float) -> Bar:
 
 
 def cards(found: Directions, back: Sequence[str] = ()) -> list[Card]:
-    """The first components, each with the features that weigh most in it, and how often it comes
-    back in half samples.
+    """Cards of the first components, each with its largest loadings.
+
+    `back` are the shares of half samples in which components reappear.
     """
     return [_card(found, h, back) for h in range(min(CARDS, len(found.loadings)))]
 
@@ -164,7 +165,7 @@ def _card(found: Directions, h: int, back: Sequence[str]) -> Card:
 
 
 def bars(found: Directions) -> list[JsonObject]:
-    """For each component the features that weigh most, as the script draws them."""
+    """The largest loadings of each component, in the form that the script draws."""
     shown = zip(found.loadings[:BAR_COMPONENTS], found.std[:BAR_COMPONENTS], strict=True)
     return [_drawn_bars(w, std, found.names) for w, std in shown]
 
@@ -180,7 +181,7 @@ def _drawn_bars(w: FloatArray, std: FloatArray, names: Sequence[str]) -> JsonObj
 
 
 def table(found: Directions) -> LoadingsTable | None:
-    """Loadings of all features, or of those that weigh most in the components shown."""
+    """Table of loadings in the first components, of all features or of those with the largest."""
     k, p = found.loadings.shape
     if k == 0 and found.noise is None:
         return None
@@ -210,9 +211,7 @@ def _largest(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def _at_ends(values: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the largest positive and of the largest negative values, from one end to the
-    other.
-    """
+    """Indices of the most positive and the most negative values, in descending order."""
     order = np.argsort(-values, kind="stable")
     above, below = order[values[order] > 0], order[values[order] < 0]
     return np.concatenate([above[:count], below[-count:]])

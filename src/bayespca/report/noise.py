@@ -1,4 +1,4 @@
-"""Figures of noise that is not the same everywhere: of features, of samples, of single cells."""
+"""Figures of noise that differs between features, samples or single cells."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bayespca.estimators.wording import likelihood
 from .embedding import JsonObject, numbers, plain
 from .figures import Figure, feature_axis
 
-# Dots that can still be told apart, and rows that are worth a look.
+# Most dots that can be told apart, and most rows worth showing.
 MAX_FEATURES, MAX_ROWS = 40, 20
-# The largest over the smallest, from which an axis is logarithmic.
+# The axis is logarithmic if the largest value is above this multiple of the smallest.
 WIDE = 30.0
 
 
 def of_features(model: FittedPCA, names: Sequence[str]) -> Figure | None:
-    """Noise of each feature, noisiest first, where each has its own."""
+    """Figure of the noise of each feature, noisiest first; None if all have the same."""
     variances = feature_noise(model)
     if variances is None:
         return None
@@ -41,7 +41,7 @@ def of_features(model: FittedPCA, names: Sequence[str]) -> Figure | None:
 
 
 def of_samples(model: FittedPCA, names: Sequence[object] | None) -> Figure | None:
-    """Noise of the noisiest samples, where each has its own."""
+    """Figure of the noise of the noisiest samples; None if all have the same."""
     probability = outlier_probability(model)
     if probability is None or not noise_model(model).rows:
         return None
@@ -60,7 +60,7 @@ def of_samples(model: FittedPCA, names: Sequence[object] | None) -> Figure | Non
 def of_cells(
     model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None
 ) -> Figure | None:
-    """Cells that are most probably outliers, where each has noise of its own."""
+    """Figure of the cells that are most probably outliers; None without noise of cells."""
     probability = outlier_probability(model)
     if probability is None or probability.ndim != 2:
         return None
@@ -86,13 +86,13 @@ def _some(shown: int, count: int, which: str = "noisiest") -> str:
 
 
 def _row(names: Sequence[object] | None, i: int, n: int) -> str:
-    """The name of a row, where all have one."""
+    """The name of a row, or its number if not all rows have names."""
     return f"row {i + 1}" if names is None or len(names) != n else str(names[i])
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Levels with names, from the top down, and probabilities that are written beside them."""
+    """Named levels, from the top down, with probabilities written next to them."""
 
     values: FloatArray
     names: Sequence[str]
@@ -113,7 +113,7 @@ class Levels:
         return [self._dots() | self._beside()], layout, 100 + 20 * len(self.names)
 
     def _dots(self) -> JsonObject:
-        """Dots, not bars: they have no length that a logarithmic axis would distort."""
+        """Dots instead of bars, whose lengths a logarithmic axis would distort."""
         return {
             "type": "scatter",
             "mode": "markers",
@@ -126,7 +126,7 @@ class Levels:
         }
 
     def _sides(self) -> list[str]:
-        """Where there is room for words: to the left of dots on the right."""
+        """Side with room for text: the left of dots on the right."""
         middle = 0.5 * float(self.values.max(initial=0.0))
         return ["left" if value > middle else "right" for value in self.values.tolist()]
 

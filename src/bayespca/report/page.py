@@ -1,4 +1,4 @@
-"""The page of any fitted model, and the file that it is written to."""
+"""The report page of any fitted model, as text or as a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .embedding import needed, packed_plotly, to_json
 from .parts import Content
 from .scores import Samples
 
-# Which module has the page of a model, by the name of its class.
+# Module with the page of a model, by the name of its class.
 PAGES = {
     "GibbsPCA": "draws",
     "BinaryPCA": "binary",
@@ -65,7 +65,7 @@ def render(
     details: Mapping[str, str] | None = None,
     **samples: Unpack[Samples],
 ) -> str:
-    """The report of a fitted model as one HTML page that needs nothing else.
+    """The report of a fitted model as a self-contained HTML page.
 
     >>> from bayespca import BayesianPCA, report
     >>> from bayespca.datasets import low_rank
@@ -77,27 +77,26 @@ def render(
     Parameters
     ----------
     model
-        A fitted estimator: a PCA, curves, a mixture, a model of zeros and ones, of ratings, of a
-        tensor or of several tables.
+        A fitted estimator: a PCA, a GPLVM, a mixture, or a model of binary data, columns of all
+        kinds, ratings, a tensor or several tables.
     X
-        The data, for where samples lie and which cluster they are in; of ratings a matrix, or
-        users, items and ratings, for whether intervals hold. None leaves these out.
+        The data, to show where samples lie and which clusters they are in. For ratings, a matrix or
+        users, items and ratings, to check the intervals of predictions. None leaves these out.
     ranks
-        Other rules for the number of dimensions, to stand beside the model's; for a PCA.
+        Results of other rules for the number of dimensions, to compare with the model's; PCA only.
     stability
-        What comes back in half samples (`rank_stability`), to stand beside the probabilities; for
-        a PCA.
+        Results for half samples (`rank_stability`), shown next to the probabilities; PCA only.
     title, source
-        Heading of the page, and where the data came from.
+        Heading of the page, and the name of the data.
     details
         More lines for "how it was computed", in order.
     scores, scores_std
-        What ``model.transform(X, return_std=True)`` gives, or a sample of its rows, instead of X;
+        Result of ``model.transform(X, return_std=True)``, or a sample of its rows, instead of X;
         at most 10,000 are drawn.
     sample_names, labels
-        One for each row of scores: what hovering shows, and what colours the points.
+        One for each row of scores: names to show on hover, and labels to colour the points by.
     labels_name
-        What the labels are, for the legend.
+        Title of the labels in the legend.
     """
     check_is_fitted(model)
     template, plotly = _environment(), packed_plotly()

@@ -1,4 +1,4 @@
-"""What pages are made of, whatever the model: a header, sections, and what the script draws."""
+"""Parts of the pages of all models: a header, sections, and the data that the script draws."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .scores import Scores
 
 @dataclass(frozen=True)
 class StripPart:
-    """A part of the strip under the headline; the rest is hatched."""
+    """A part of the strip under the headline; it is hatched if `rest`."""
 
     name: str
     share: float
@@ -40,7 +40,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: cards and figures, or samples (`sentence`), or a table."""
+    """A section: cards and figures, or samples with a `sentence` about them, or a table."""
 
     id: str
     title: str
@@ -55,7 +55,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Drawings:
-    """What the script draws. `shares` say how much of the whole each component has."""
+    """The data that the script draws; `shares` are those of the components, in words."""
 
     figures: Sequence[Figure] = ()
     scores: Scores | None = None
@@ -73,7 +73,7 @@ class Drawings:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Everything on a page; `more` is for templates with more than sections."""
+    """The content of a page; `more` is for templates with more than sections."""
 
     name: str
     size: str
@@ -100,7 +100,7 @@ def content(
     shares: Sequence[float] = (),
     details: Mapping[str, str] | None = None,
 ) -> Content:
-    """The page of a model that tells its story in sections; None is left out."""
+    """The page of a model from its story and sections; sections that are None are left out."""
     shown = [section for section in sections if section is not None]
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
@@ -123,7 +123,7 @@ def _in_words(shares: Sequence[float]) -> list[str]:
 
 
 def _facts(model: Any, story: Story) -> dict[str, str]:
-    """How it was computed."""
+    """The lines of "how it was computed"."""
     given = {k: v for k, v in model.get_params().items() if v != type(model)().get_params()[k]}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
     facts = {
@@ -150,7 +150,7 @@ MIXTURE = (
 
 
 def dimensions(found: Directions, text: str = MIXTURE) -> Section:
-    """What the dimensions are: the first of them as cards."""
+    """Section that describes the first dimensions with cards."""
     cards, k = loadings.cards(found), len(found.loadings)
     if not cards:
         text = "There are none to describe: nothing varies together more than chance would allow."
@@ -160,7 +160,7 @@ def dimensions(found: Directions, text: str = MIXTURE) -> Section:
 
 
 def every(found: Directions) -> Section | None:
-    """The loadings of every feature, as a figure and a table."""
+    """Section with the loadings of all features as a figure and a table; None without any."""
     table = loadings.table(found)
     if table is None:
         return None
@@ -168,7 +168,7 @@ def every(found: Directions) -> Section | None:
 
 
 def where(title: str, points: Scores | None, noun: str = "sample") -> Section | None:
-    """Where samples lie, if there is anything to draw."""
+    """Section with the positions of samples; None if there is nothing to draw."""
     if points is None:
         return None
     text = f"Each dot is one {noun}; those near each other are alike."
@@ -182,6 +182,6 @@ def where(title: str, points: Scores | None, noun: str = "sample") -> Section | 
 
 
 def search(model: Any) -> Section | None:
-    """How the iteration went, where there was one."""
+    """Section with the course of the iteration; None if there was none."""
     figure = trace(model)
     return None if figure is None else Section("more", "The search", figures=[figure])

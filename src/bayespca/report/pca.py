@@ -1,4 +1,4 @@
-"""The page of a PCA: how many dimensions there are and why, what they are, where samples lie."""
+"""The page of a PCA: the number of dimensions and why, what they are, and where samples lie."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .embedding import JsonObject
 from .parts import Content, Drawings, Strip, StripPart
 from .scores import Samples, Scores, read_scores
 
-# Segments of the strip of variances that are still wide enough to see.
+# Most segments of the strip of variances that are wide enough to see.
 SEGMENTS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """What may stand beside a PCA: other rank rules, half samples, and more about how it ran."""
+    """Additions to the page of a PCA: other rank rules, half samples, and lines on how it ran."""
 
     ranks: RankReport | None = None
     stability: RankStability | None = None
@@ -81,7 +81,7 @@ def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
 
 
 def with_scores(model: FittedPCA, X: Input, samples: Samples) -> Samples:
-    """What is known of samples, with the scores of X where these are not given."""
+    """The samples, with the scores of X unless scores are given."""
     if X is None or samples.get("scores") is not None:
         return samples
     scores, std = model.transform(X, return_std=True)
@@ -89,7 +89,7 @@ def with_scores(model: FittedPCA, X: Input, samples: Samples) -> Samples:
 
 
 def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, figures.Figure]:
-    """The figures that there is something to draw in."""
+    """The figures that have something to show, by id."""
     names = feature_names(model)
     drawn = [
         figures.scree(model),
@@ -104,7 +104,7 @@ def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, fi
 
 
 def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
-    """Name, value and remark of the numbers at the top."""
+    """Name, value and remark of each number at the top."""
     if summary.probability is None:
         rank = ("dimensions", str(summary.rank), "as requested" if summary.given else "found")
     else:
@@ -127,7 +127,7 @@ def _strip(summary: Summary, model: FittedPCA) -> Strip | None:
 
 
 def variance_strip(shares: Sequence[float]) -> Strip | None:
-    """Shares of components, and the rest."""
+    """A strip of the shares of components and the rest; None without components."""
     named = [(str(h + 1), share) for h, share in enumerate(shares[:SEGMENTS])]
     if len(shares) > SEGMENTS:
         named.append((f"{SEGMENTS + 1}–{len(shares)}", sum(shares[SEGMENTS:])))

@@ -1,5 +1,5 @@
-"""The page of `MatrixFactorization`: tastes, which items are rated most, and known least, and
-whether predictions hold.
+"""The page of `MatrixFactorization`: tastes, the most rated and the least certain items, and the
+calibration of predictions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TASTE = (
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `MatrixFactorization`.
 
-    X are ratings, for calibration: a matrix, or users, items and ratings. None leaves it out.
+    X are ratings for calibration: a matrix, or users, items and ratings. None leaves it out.
     """
     names = [str(item) for item in model.items_.tolist()]
     found = _tastes(model, names)
@@ -58,7 +58,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def _tastes(model: Any, names: list[str]) -> Directions:
-    """Factors of the items, in units in which those of users have a mean square of 1."""
+    """Factors of the items, scaled so that those of users have a mean square of 1."""
     U, V = (
         np.asarray(to_numpy(a), dtype=np.float64)
         for a in (model.user_factors_, model.item_factors_)
@@ -73,7 +73,7 @@ def _tastes(model: Any, names: list[str]) -> Directions:
 
 
 def _spectrum(model: Any, found: Directions) -> Figure:
-    """Root mean square of each part of a rating over all users and items, largest taste first."""
+    """Figure of the root mean square of each part of a rating over all users and items."""
     sizes = {}
     if model.biases:
         for name, biases in (("user", model.user_biases_), ("item", model.item_biases_)):
@@ -117,7 +117,7 @@ def _spectrum_caption(model: Any, tastes: FloatArray) -> str:
 
 
 def _items(model: Any, names: list[str]) -> list[Figure]:
-    """Items with the most ratings, those with the widest spread, and those that are liked."""
+    """Figures of the most rated, the least certain and the best liked items."""
     counts = np.bincount(to_numpy(model.seen_items_), minlength=len(names)).astype(np.float64)
     found = [
         _dots("rated", "Most rated items", "number of ratings", counts, names),

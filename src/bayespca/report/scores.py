@@ -1,4 +1,4 @@
-"""Where the samples lie: what the page needs to draw any two components against each other."""
+"""Scores of samples, in the form in which the page draws any two components."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bayespca.arrays.types import Input
 from .embedding import JsonObject, as_numpy, numbers, plain
 
 MAX_POINTS = 10_000
-# Numbers in the file: so many points times components.
+# Most numbers in the file: points times components.
 MAX_NUMBERS = 120_000
 MAX_COMPONENTS = 50
-# Colours that can be told apart; numbers with more values than that get a scale of colours.
+# Most colours that can be told apart; numeric labels with more values get a colour scale.
 MAX_GROUPS = 9
 OTHER, MISSING = "other", "no label"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores as the page draws them.
+    """Scores in the form in which the page draws them.
 
-    `drawing` is for the script; the counts are for the sentence that says what is left out.
+    `drawing` is for the script; the counts are for the sentence on what is left out.
     """
 
     drawing: JsonObject
@@ -36,7 +36,7 @@ class Scores:
 
 
 class Samples(TypedDict, total=False):
-    """What a caller has of samples: `scores` and what belongs to their rows."""
+    """Options about samples: `scores`, and names and labels of their rows."""
 
     scores: Input
     scores_std: Input
@@ -52,7 +52,7 @@ def read_scores(
     labels: Sequence[object] | None = None,
     labels_name: str | None = None,
 ) -> Scores | None:
-    """Scores, at most `MAX_POINTS` of them; None where there is nothing to draw."""
+    """Scores of at most `MAX_POINTS` samples; None if there is nothing to draw."""
     if scores is None:
         return None
     names = None if sample_names is None else list(sample_names)
@@ -94,7 +94,7 @@ def _chosen(n: int) -> np.ndarray:
 
 
 def _labels(labels: Sequence[object], chosen: np.ndarray) -> JsonObject:
-    """Groups with a colour each, or numbers on a scale of colours."""
+    """Labels as groups with a colour each, or as numbers on a colour scale."""
     items = as_numpy(labels)
     if items.dtype.kind in "iufb" and np.unique(items).size > MAX_GROUPS:
         return {"values": numbers(items[chosen].astype(np.float64))}
@@ -122,7 +122,7 @@ def _label(item: object) -> str:
 
 
 def _as_people_sort(text: str) -> tuple[bool, float, str]:
-    """Numbers by size, then text by the alphabet."""
+    """Sorting key: numbers by size, then text alphabetically."""
     try:
         return (False, float(text), text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The sentences of the page that depend on what was found."""
+"""The sentences of the page that depend on the results."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ RULES = {
 
 
 def lead(summary: Summary) -> str:
-    """A few sentences under the headline."""
+    """The sentences under the headline."""
     k, noise = summary.rank, noise_level(summary)
     if nothing_varies(summary):
         return "All samples are the same in every feature, so there is nothing to describe."
@@ -101,7 +101,7 @@ def _sure(summary: Summary) -> str:
 
 
 def noise_unit(model: FittedPCA) -> str:
-    """What the noise is measured in."""
+    """The unit of the noise, in words."""
     if noise_model(model).columns:
         return "standard deviation, quietest to noisiest feature"
     if getattr(model, "scale", False):
@@ -110,7 +110,7 @@ def noise_unit(model: FittedPCA) -> str:
 
 
 def agreement(ranks: RankReport) -> str:
-    """What the rules say together."""
+    """A sentence on how far the rules agree."""
     found = list(ranks.ranks().values())
     rank, votes = Counter(found).most_common(1)[0]
     if votes == len(found):
@@ -127,7 +127,7 @@ def _nats(free_energy: float) -> str:
 
 
 def loadings_unit(model: FittedPCA) -> str:
-    """What a loading of the model refers to."""
+    """The unit of the features that loadings refer to, in words."""
     if noise_model(model).columns:
         return ", each in units of its own noise"
     return ", each scaled to standard deviation 1" if getattr(model, "scale", False) else ""
@@ -136,7 +136,7 @@ def loadings_unit(model: FittedPCA) -> str:
 def computed(
     model: FittedPCA, summary: Summary, version: str, details: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """How it was computed, as names and values."""
+    """The lines of "how it was computed", as names and values."""
     facts = {
         "bayespca": f"version {version}",
         "Data": f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}",
@@ -156,7 +156,7 @@ def computed(
 
 
 def _noise(summary: Summary) -> str:
-    """The noise models that were tried, the best first."""
+    """The chosen noise model, and the evidence for those that were tried, best first."""
     found = sorted(summary.noise_evidence.items(), key=lambda item: -item[1])
     if len(found) < 2:
         return summary.noise

@@ -1,4 +1,4 @@
-"""The page of `GeneralizedPCA`: patterns in columns of all kinds, and what these are."""
+"""The page of `GeneralizedPCA`: patterns in columns of all kinds, and the kinds of columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .loadings import Directions
 from .pca import with_scores
 from .scores import Samples, read_scores
 
-# Columns of a kind, and levels of a column, that are listed.
+# Most columns of a kind, and most levels of a column, that are listed.
 MOST_NAMED, MOST_LEVELS = 30, 8
 PATTERN = (
     "Each dimension is a pattern: along it, columns with bars to the right become larger, or more "
@@ -56,7 +56,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def _plane(model: Any, X: Input, scores: Input) -> parts.Section | None:
-    """Levels and numbers in the plane of two components, where the table is known."""
+    """Section with levels and numbers in the plane of two components; None without X or scores."""
     if X is None or scores is None:
         return None
     _, codes, _ = model._read(X)
@@ -67,7 +67,7 @@ def _plane(model: Any, X: Input, scores: Input) -> parts.Section | None:
 
 
 def _columns(model: Any) -> dict[str, str]:
-    """The columns by what they are, with their levels."""
+    """Names of the columns by kind, with their levels."""
     found: dict[str, list[str]] = {}
     for column in model.fit_.columns:
         levels = ", ".join(str(level) for level in column.levels[:MOST_LEVELS])

@@ -17,9 +17,9 @@ from .embedding import JsonObject, numbers
 from .figures import Figure
 from .scores import Samples
 
-# Lines that can still be told apart, and cells of the core that can be seen.
+# Most lines that can be told apart, and most cells of the core along a side that can be seen.
 LINES, CORE = 6, 60
-# Labels below the core, which have room beside each other.
+# Most labels that fit below the core.
 TICKS = 12
 COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
 
@@ -46,7 +46,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def _ranks(ratios: list[FloatArray]) -> parts.Section:
-    """The share of the signal of each component of each mode."""
+    """Section with the share of the signal in each component of each mode."""
     most = max(r.size for r in ratios)
     data: list[JsonObject] = [
         {
@@ -86,7 +86,7 @@ def _words(ratios: list[FloatArray]) -> str:
 
 
 def _core(core: FloatArray) -> parts.Section:
-    """The core with all modes but the first side by side, as a picture."""
+    """Section with the core as a heat map, unfolded along the first mode."""
     flat = core.reshape(core.shape[0], -1)[:CORE, :CORE]
     most = float(np.abs(flat).max()) or 1.0
     places = list(np.ndindex(*core.shape[1:]))[:CORE]
@@ -128,7 +128,7 @@ def _core(core: FloatArray) -> parts.Section:
 
 
 def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
-    """The components of a mode along its slices."""
+    """Figure of the components of a mode along its slices."""
     shown = min(LINES, U.shape[1])
     data: list[JsonObject] = [
         {
@@ -155,7 +155,7 @@ def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
 
 
 def _noise(model: Any) -> parts.Section | None:
-    """Noise of each slice along each mode, where slices have their own."""
+    """Section with the noise of each slice along each mode; None if all have the same."""
     if model.noise_ == "isotropic":
         return None
     drawn = [

@@ -1,4 +1,4 @@
-"""The page of `MultiViewPCA`: which factors drive which tables, and what they are."""
+"""The page of `MultiViewPCA`: the factors, and the tables in which each is active."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def _pattern(model: Any, explained: np.ndarray) -> parts.Section:
-    """Factors by views."""
+    """Section with the shares that factors explain of each view."""
     figure = pattern(explained, model.active_, [str(name) for name in model.view_names_])
     text = (
         "A factor in several tables shows what they have in common. Numbers are shares of the "
@@ -64,7 +64,7 @@ def _pattern(model: Any, explained: np.ndarray) -> parts.Section:
 
 
 def pattern(explained: np.ndarray, active: np.ndarray, names: list[str]) -> Figure:
-    """What each factor explains of each view."""
+    """Figure of the share of each view's variance that each factor explains."""
     k, _ = explained.shape
     shown = [
         [float(share) if on else None for share, on in zip(row, ons, strict=True)]

@@ -1,5 +1,5 @@
-"""Annotated data of single cells: PCA where scanpy expects it, layers without noise or holes, and
-factors of several modalities.
+"""Single-cell data: PCA stored where scanpy expects it, layers without noise or holes, and factors
+of several modalities.
 """
 
 from .annotating import pca

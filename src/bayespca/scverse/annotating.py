@@ -1,4 +1,4 @@
-"""`pca` of annotated data: it fits, and writes where scanpy looks."""
+"""`pca` of annotated data: fits, and writes the results where scanpy looks for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .modelling import HowToFit, likelihood_of, model_for, warn
 
 
 class _Found(NamedTuple):
-    """What is written: scores and loadings with their standard deviations, and what is in uns."""
+    """Results to write: scores and loadings with their standard deviations, and entries of uns."""
 
     scores: FloatArray
     std: FloatArray
@@ -38,7 +38,7 @@ def pca(
     copy: bool = False,
     random_state: int = 0,
 ) -> Any:
-    """PCA of annotated data that finds its number of components; it replaces `scanpy.pp.pca`.
+    """PCA of annotated data with automatic number of components; replaces `scanpy.pp.pca`.
 
     It writes ``obsm["X_pca"]``, ``varm["PCs"]`` and ``uns["pca"]`` (``variance``,
     ``variance_ratio``, ``params``) as scanpy does. It adds ``obsm["X_pca_std"]``,
@@ -58,8 +58,8 @@ def pca(
     Parameters
     ----------
     adata
-        AnnData. Sparse matrices stay sparse, backed files are read in blocks of rows, Dask arrays
-        stay with their workers.
+        AnnData. Sparse matrices stay sparse, backed files are read in blocks of rows, and Dask
+        arrays stay on their workers.
     layer
         The layer to use instead of X; ``"raw"`` for ``adata.raw``.
     mask_var
@@ -69,13 +69,13 @@ def pca(
         As in `BayesianPCA`.
     likelihood
         ``"normal"`` for logarithms and other numbers; ``"poisson"`` or ``"negative-binomial"`` for
-        raw counts, with the size of each cell (`GeneralizedPCA`). ``"auto"`` takes Poisson for raw
-        counts.
+        raw counts, with the size of each cell (`GeneralizedPCA`). ``"auto"`` chooses Poisson for
+        raw counts and normal for all else.
     n_components
         The largest number of components allowed.
     min_components
-        As in `BayesianPCA`: the fewest to keep, for numbers alone. ``rank_posterior`` may name more
-        than are kept by themselves, and clusters of few cells may need them.
+        The fewest components to keep, as in `BayesianPCA`; not for counts. ``rank_posterior`` may
+        favour more than the automatic number, and clusters of few cells may need them.
     key_added
         The name under which results go into obsm, varm and uns, as in scanpy.
     copy
@@ -86,7 +86,7 @@ def pca(
     Returns
     -------
     AnnData or None
-        The copy, if there is one.
+        The copy if `copy` is true, else None.
     """
     matrix = chosen(adata, layer, mask_var)
     model = model_for(

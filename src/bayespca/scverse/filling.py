@@ -1,4 +1,4 @@
-"""`denoise` and `impute` of annotated data: layers without noise, and without holes."""
+"""`denoise` and `impute` of annotated data: layers without noise or without holes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def denoise(
     copy: bool = False,
     random_state: int = 0,
 ) -> Any:
-    """The matrix without its noise, as a layer: what is expected in every cell, NaN or not.
+    """Write the matrix without noise as a layer: the expected value of every cell, NaN or not.
 
-    Genes that take no part stay as they are. Of counts it holds the rates, so that zeros which only
-    chance has left empty are above 0. The layer is dense: cells × genes numbers. Parameters are
-    those of `pca`. `impute` keeps what was measured, and fills NaN alone.
+    Genes outside `mask_var` stay as they are. For counts the layer holds rates, so zeros that are
+    due to chance become positive. The layer is dense: cells × genes numbers. Parameters are those
+    of `pca`. `impute` keeps what was measured, and fills only NaN.
 
     >>> import anndata
     >>> from bayespca import scverse
@@ -66,12 +66,12 @@ def impute(
     copy: bool = False,
     random_state: int = 0,
 ) -> Any:
-    """The matrix with its NaN filled by what is expected there, as a layer.
+    """Write the matrix as a layer with each NaN replaced by its expected value.
 
     All other values stay as they are, and a sparse matrix stays sparse. NaN of counts are filled
-    with rates. Zeros are measurements and stay, too: `denoise` writes what is expected in their
-    place, and zeros that stand for "not measured" have to be NaN. Fills in genes that take part;
-    a warning says where NaN are left in others.
+    with rates. Zeros are measurements and stay, too: `denoise` writes expected values in their
+    place, and zeros that stand for "not measured" have to be NaN. NaN are filled in the genes of
+    `mask_var` only; a warning counts the other genes with NaN.
 
     >>> import anndata
     >>> import numpy as np
@@ -91,13 +91,13 @@ def impute(
     layer_added
         The layer to write.
     std_added
-        The layer to write standard deviations to, of what would have been measured in place of each
-        NaN; they are 0 where there is a value. By default none is written.
+        The layer for the predictive standard deviations of the values that NaN replace; 0 where
+        there is a value. By default none is written.
 
     Returns
     -------
     AnnData or None
-        The copy, if there is one.
+        The copy if `copy` is true, else None.
     """
     matrix = _with_genes_of(adata, layer, mask_var)
     whole = matrix.whole()
@@ -119,7 +119,7 @@ def impute(
 
 
 def _with_genes_of(adata: Any, layer: str | None, mask_var: Any) -> CellsByGenes:
-    """The chosen matrix, if a layer can have its genes."""
+    """The chosen matrix; an error if its genes are not those of adata, as a layer needs."""
     matrix = chosen(adata, layer, mask_var)
     if matrix.genes.size != adata.n_vars:
         raise ValueError(
@@ -137,7 +137,7 @@ def _clean(model: Model, values: Any) -> FloatArray:
 
 
 def _predicted(model: Model, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations of what is measured in each cell; values have holes."""
+    """Predictive means and standard deviations of all cells, from values with holes."""
     model.fit(values)
     if isinstance(model, GeneralizedPCA):
         return model.predict_cells(values, return_std=True)
@@ -145,7 +145,7 @@ def _predicted(model: Model, values: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _holes(whole: Any) -> BoolArray:
-    """Where NaN are: (cells, genes)."""
+    """Mask of NaN: (cells, genes)."""
     if not is_sparse(whole):
         return np.isnan(whole)
     found = np.zeros(whole.shape, dtype=np.bool_)
@@ -170,7 +170,7 @@ def _warn_of_holes(holes: BoolArray, matrix: CellsByGenes) -> None:
 
 
 def _with_values(whole: Any, holes: BoolArray, values: FloatArray) -> Any:
-    """The matrix with values in its holes, row by row."""
+    """The matrix with its holes filled, row by row."""
     if not is_sparse(whole):
         whole[holes] = values
         return whole
@@ -183,7 +183,7 @@ def _with_values(whole: Any, holes: BoolArray, values: FloatArray) -> Any:
 
 
 def _nothing(whole: Any) -> Any:
-    """Zeros of the same kind."""
+    """Zeros with the shape and type of the matrix."""
     if is_sparse(whole):
         return type(whole)(whole.shape, dtype=whole.dtype)
     return np.zeros_like(whole)

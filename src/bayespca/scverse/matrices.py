@@ -1,4 +1,4 @@
-"""Which matrix of annotated data is meant, and how it is read."""
+"""Selection of a matrix of annotated data, and ways to read it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bayespca.estimators._kinds import is_of
 BoolArray = NDArray[np.bool_]
 
 RAW, VARIABLE = "raw", "highly_variable"
-# Cells of a file that are read at a time, in numbers.
+# Matrix entries of a file to read at a time.
 READ = 1 << 24
-# Rows that show whether a matrix holds counts.
+# Rows examined to see whether a matrix holds counts.
 LOOKED_AT = 200
 
 
 @dataclass(frozen=True, eq=False)
 class CellsByGenes:
-    """A matrix of cells × genes of which some genes take part; `name` is for messages."""
+    """A matrix of cells × genes with a mask of the genes to use; `name` is for messages."""
 
     values: Any
     genes: BoolArray
@@ -37,7 +37,7 @@ class CellsByGenes:
 
     @property
     def is_stored(self) -> bool:
-        """Whether it stays in its file."""
+        """Whether the matrix is in a file, not in memory or a Dask array."""
         return not (
             isinstance(self.values, np.ndarray) or is_sparse(self.values) or self.is_distant
         )
@@ -47,11 +47,11 @@ class CellsByGenes:
         return is_of(self.values, "dask")
 
     def input(self) -> Any:
-        """What estimators fit: the matrix, or an iterator over blocks of its rows."""
+        """Input for estimators: the matrix, or an iterator over blocks of its rows."""
         return self.blocks() if self.is_stored else _readable(self._of_genes(self.values))
 
     def blocks(self) -> Iterator[Any]:
-        """Rows in dense blocks, read from the file one after the other."""
+        """Dense blocks of rows, read from the file one after the other."""
         return (part.toarray() if is_sparse(part) else part for part in self._parts())
 
     def _parts(self) -> Iterator[Any]:
@@ -64,7 +64,7 @@ class CellsByGenes:
         return values if self.genes.all() else values[:, self.genes]
 
     def in_memory(self) -> Any:
-        """The matrix, read whole where it is in a file."""
+        """The matrix with the chosen genes, in memory."""
         if self.is_distant:
             return self.input().compute()
         if not self.is_stored:
@@ -79,7 +79,7 @@ class CellsByGenes:
         return whole.copy() if is_sparse(whole) else np.array(whole)
 
     def holds_counts(self) -> bool:
-        """Whether the first cells are whole numbers of at least 0 or NaN, some of them above 1."""
+        """Whether the first rows, NaN aside, hold whole numbers of at least 0, some above 1."""
         head = self._of_genes(self.values[:LOOKED_AT])
         if self.is_distant:
             head = head.compute()
@@ -88,23 +88,21 @@ class CellsByGenes:
         return bool(x.size and x.min() >= 0 and x.max() > 1 and (x == np.rint(x)).all())
 
     def full(self, loadings: FloatArray) -> FloatArray:
-        """Rows of genes that take part, among 0 for the others."""
+        """Loadings of all genes: 0 for genes outside the mask."""
         found = np.zeros((self.genes.size, loadings.shape[1]), dtype=loadings.dtype)
         found[self.genes] = loadings
         return found
 
 
 def _readable(values: Any) -> Any:
-    """The matrix; dense where it is sparse and has NaN, because estimators take those for holes in
-    arrays alone.
-    """
+    """The matrix, made dense if it is sparse with NaN: estimators accept holes in arrays only."""
     return values.toarray() if is_sparse(values) and np.isnan(values.data).any() else values
 
 
 def chosen(adata: Any, layer: str | None, mask_var: Any, called: str = "adata") -> CellsByGenes:
-    """X, a layer or ``"raw"`` of annotated data, with the genes of a mask.
+    """X, a layer or ``"raw"`` of annotated data, with a mask of genes.
 
-    Messages call the data by a name.
+    `called` names the data in messages.
     """
     if not is_of(adata, "anndata"):
         raise TypeError(
@@ -130,7 +128,7 @@ def chosen(adata: Any, layer: str | None, mask_var: Any, called: str = "adata") 
 
 
 def _mask(mask_var: Any, var: Any, called: str) -> BoolArray:
-    """Genes that take part: a column of `var` by name, one number for each, or all of them."""
+    """Mask of genes, from a column name of `var`, one value for each gene, or None for all."""
     if mask_var is None:
         return np.ones(len(var), dtype=np.bool_)
     if isinstance(mask_var, str):

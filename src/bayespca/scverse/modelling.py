@@ -1,4 +1,4 @@
-"""Which estimator a matrix of annotated data gets."""
+"""The choice of an estimator for a matrix of annotated data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIKELIHOODS = ("auto", "normal", *COUNTS)
 
 
 class HowToFit(NamedTuple):
-    """How to fit, as in `scverse.pca`."""
+    """Parameters of a fit, as in `scverse.pca`."""
 
     likelihood: str
     noise: str
@@ -27,7 +27,7 @@ class HowToFit(NamedTuple):
 
 
 def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
-    """The estimator for a matrix; warns where counts are taken for numbers."""
+    """The estimator for a matrix; warns if raw counts are fitted with normal noise."""
     likelihood, noise, n_components, random_state, least = fitting
     if likelihood not in LIKELIHOODS:
         known = ", ".join(map(repr, LIKELIHOODS))

@@ -1,4 +1,4 @@
-"""`multiview` of multimodal data: factors of all modalities, written where scverse looks."""
+"""`multiview` of multimodal data: factors of all modalities, written where scverse expects them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def multiview(
     key_added: str | None = None,
     copy: bool = False,
 ) -> Any:
-    """`MultiViewPCA` of MuData: factors of all modalities, and which of them are in which.
+    """`MultiViewPCA` of MuData: factors of all modalities, and the modalities each is active in.
 
     Writes ``mdata.obsm["X_multiview"]`` (scores, with ``obsm["X_multiview_std"]`` beside them),
-    ``varm["multiview"]`` of each modality (loadings, 0 where a factor is not in the modality) and
+    ``varm["multiview"]`` of each modality (loadings, 0 where a factor is inactive) and
     ``mdata.uns["multiview"]``: ``n_components``; tables of factors × modalities ``active``,
     ``active_probability`` and ``variance_ratio``; ``noise_variance`` and ``likelihoods`` of each
-    modality, and ``params``. A cell that a modality lacks has its scores from the others.
-    ``scanpy.pp.neighbors(mdata, use_rep="X_multiview")`` follows.
+    modality, and ``params``. The scores of a cell come from those modalities that have the cell.
+    Continue with ``scanpy.pp.neighbors(mdata, use_rep="X_multiview")``.
 
     >>> import anndata
     >>> import mudata
@@ -56,14 +56,14 @@ def multiview(
     mdata
         MuData whose modalities share cells; it is read into memory.
     layer, mask_var
-        As in `pca`, for all modalities; a dictionary gives them by modality, and the others have X
-        and the genes that are highly variable.
+        As in `pca`, for all modalities, or a dictionary by modality; modalities that it does not
+        name use X and their highly variable genes.
     noise
         As in `MultiViewPCA`.
     likelihood
         ``"normal"``, ``"bernoulli"``, ``"poisson"`` or ``"negative-binomial"`` for all modalities,
-        or a dictionary by modality. ``"auto"`` takes Poisson for raw counts and normal noise for
-        all else. Rates have no sizes of cells here, which are a factor then.
+        or a dictionary by modality. ``"auto"`` chooses Poisson for raw counts and normal noise for
+        all else. Rates are not scaled by cell size here, so the size appears as a factor.
     n_components
         The largest number of factors allowed.
     key_added
@@ -74,7 +74,7 @@ def multiview(
     Returns
     -------
     MuData or None
-        The copy, if there is one.
+        The copy if `copy` is true, else None.
     """
     _check(mdata, {"layer": layer, "mask_var": mask_var, "likelihood": likelihood})
     matrices = {
@@ -154,7 +154,7 @@ def _likelihood(matrix: CellsByGenes, likelihood: str) -> str:
 def _fitted(
     model: MultiViewPCA, mdata: Any, matrices: dict[str, CellsByGenes]
 ) -> tuple[FloatArray, FloatArray]:
-    """Fits, and gives scores and their standard deviations in the order of the cells of mdata."""
+    """Fit, and return scores and their standard deviations in the order of the cells of mdata."""
     anndata = need("anndata", "scverse.multiview")
     tables = {}
     for name, matrix in matrices.items():
@@ -194,7 +194,7 @@ def _about(model: MultiViewPCA) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> bool:
-    """Whether a parameter can be written to a file: names, by modality or not."""
+    """Whether a parameter can be written to a file: a name, or names by modality."""
     if isinstance(value, Mapping):
         return all(isinstance(one, str) for one in value.values())
     return isinstance(value, str)

@@ -1,4 +1,4 @@
-"""What rows are read from: memory, files, iterators of blocks, partitions of a Dask collection."""
+"""Sources of rows: memory, files, iterators of blocks, partitions of a Dask collection."""
 
 from .blocks import from_file, open_source
 from .columns import column_scales, rescaled_columns

@@ -22,7 +22,7 @@ class BinaryCells:
     ones
         Whether a cell is 1; False in holes: (n, p).
     seen
-        Whether a cell is no hole: (n, p); None where all are there.
+        Whether a cell is no hole: (n, p); None if none is.
     """
 
     ones: BoolArray
@@ -39,7 +39,7 @@ class BinaryCells:
 
     @property
     def known(self) -> FloatArray | None:
-        """1.0 where a cell is no hole; None where all are there."""
+        """1.0 where a cell is no hole, 0.0 in holes; None if there are none."""
         return None if self.seen is None else _numbers(self.seen)
 
     def part(self, rows: Any) -> BinaryCells:
@@ -47,12 +47,12 @@ class BinaryCells:
         return BinaryCells(self.ones[rows], None if self.seen is None else self.seen[rows])
 
     def without_holes(self, values: FloatArray) -> FloatArray:
-        """Put 0 in holes, in the memory of the values."""
+        """Set the values in holes to 0, in place."""
         if self.seen is not None:
             values *= self.seen
         return values
 
 
 def _numbers(flags: BoolArray) -> FloatArray:
-    """Bytes become numbers faster than flags do."""
+    """Flags as 0.0 and 1.0, by way of bytes, which are converted faster."""
     return flags.view(np.uint8).astype(np.float64)

@@ -1,7 +1,7 @@
 """Data that are read block by block: arrays, memory maps, files, tables, iterables of blocks.
 
-`open_source` finds out what it was given and looks at the first rows only. That the numbers are
-complete and finite is checked here, once, in terms of the row and column where they are not.
+`open_source` finds out what it was given and looks at the first rows only. This module checks once
+that all numbers are complete and finite, and names the row and column where they are not.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def open_source(X: Input, *, block_bytes: int = BLOCK_BYTES) -> Source:
     Parameters
     ----------
     X
-        A two-dimensional array or memory map (or what slices like one: HDF5, zarr, torch); a
+        A two-dimensional array or memory map (or anything sliced like one: HDF5, zarr, torch); a
         pandas, polars or Arrow table; the path of a ``.npy``, Parquet, CSV or TSV file, a list of
         such paths, or a directory of Parquet files; or an iterable of two-dimensional blocks. An
         iterator (a generator, say) can be read only once.
     block_bytes
-        The size of a block, in memory. Iterables come in the blocks that they are made of.
+        The size of a block in memory. Iterables keep their own blocks.
     """
     source = _opened(X, block_bytes)
     if source.n_features < 1:
@@ -87,7 +87,7 @@ def _not_empty(blocks: Blocks, where: str) -> Blocks:
 
 
 def _checked(blocks: Iterable[Block], where: str, names: list[str] | None) -> Blocks:
-    """The blocks of one array or file, after a look for what is not a finite number."""
+    """The blocks of one array or file, checked for numbers that are not finite."""
     first_row = 0
     for block in blocks:
         _check_finite(block, where, first_row, names)
@@ -127,7 +127,7 @@ def _check_width(block: Block, index: int, n_features: int) -> None:
 
 
 def _as_block(block: Any, where: str) -> Block:
-    """A block as a two-dimensional array of float32 or float64, without a copy if it is one."""
+    """A block as a two-dimensional array of float32 or float64; not copied if it is one already."""
     if hasattr(block, "toarray") and hasattr(block, "nnz"):
         raise UnusableData(f"{where} is sparse: blocks of dense rows are needed.")
     values = np.asarray(block)
@@ -143,7 +143,7 @@ def _as_block(block: Any, where: str) -> Block:
 
 
 def _from_objects(values: Numbers, where: str, names: list[str] | None) -> Block:
-    """A table of mixed columns becomes float64, or the first column that cannot is named."""
+    """A table of mixed columns as float64; the error names the first column that cannot be."""
     result = np.empty(values.shape)
     for j, column in enumerate(values.T):
         if column.dtype.kind != "O" or not all(_is_real(item) for item in column):
@@ -210,7 +210,7 @@ def _sliced(
     block_bytes: int,
     names: list[str] | None = None,
 ) -> Source:
-    """A source from a function that gives the rows i to j."""
+    """A source from a function that returns rows i to j."""
     n, p = shape
     if not n:
         raise ValueError(f"{where} holds no rows.")
@@ -227,7 +227,7 @@ def _sliced(
 
 
 def _release(part: Any) -> None:
-    """Give back the pages that a part of a memory map took: they would count as our memory.
+    """Release the pages of a part of a memory map, which would count as our memory.
 
     Only for maps that share the file's pages: a private one would lose what was written to it.
     """
@@ -279,7 +279,7 @@ def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
 
 
 def _mapped(path: Path) -> np.memmap[Any, Any] | None:
-    """A memory map; None where there are no addresses for all of the file."""
+    """A memory map; None where the address space is too small for the file."""
     try:
         return mapped(path)
     except (MemoryError, OSError) as error:
@@ -289,7 +289,7 @@ def _mapped(path: Path) -> np.memmap[Any, Any] | None:
 
 
 def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
-    """A file that comes all at once."""
+    """A source from a file that is read all at once."""
     if not isinstance(table.values, np.ndarray):
         raise TypeError(f"{path} holds a sparse matrix, which cannot be read in blocks of rows.")
     source = _open_array(table.values, str(path), block_bytes)
@@ -297,7 +297,7 @@ def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
 
 
 def notes_on_columns(layout: Layout) -> tuple[str, ...]:
-    """What is not obvious about the columns that are read."""
+    """Notes on the columns: which one names the rows, which were set aside, and why."""
     found = [note.rstrip(".") for note in layout.notes]
     if layout.id_column is not None:
         found.append(f"column {layout.described(layout.id_column)} names the rows")
@@ -321,7 +321,7 @@ def _open_directory(path: Path, block_bytes: int) -> Source:
 
 
 def _joined(parts: list[Source], labels: list[str]) -> Source:
-    """Several files with the same columns, one below the other."""
+    """A source of several files with the same columns, one below the other."""
     first = parts[0]
     for part, label in zip(parts, labels, strict=True):
         if part.n_features != first.n_features:
@@ -347,7 +347,7 @@ def _joined(parts: list[Source], labels: list[str]) -> Source:
 
 
 def _difference(names: list[str] | None, others: list[str] | None, other: str) -> str:
-    """What is different between two sets of column names."""
+    """Description of the first difference between two lists of column names."""
     if names is None:
         return f"no column names, but {other} has some"
     if others is None:

@@ -1,4 +1,4 @@
-"""What a task sees: a chunk that is not what the collection announced is named, and so are NaN."""
+"""Checks in tasks: errors name chunks that are not what the collection announced, and NaN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .records import Block
 
 @dataclass(frozen=True)
 class Expected:
-    """What all blocks were announced to be."""
+    """Properties that the collection announced for all blocks."""
 
     n_features: int
     dtype: DType
@@ -82,7 +82,7 @@ def is_number(dtype: AnyDType) -> bool:
 def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int | None) -> None:
     """Raise with the place of the first NaN or infinity; NaN are holes.
 
-    With `first`, rows of the block are columns of the data, and that is the number of its first.
+    With `first`, rows of the block are columns of the data, and `first` is the number of the first.
     """
     found = not_finite(block)
     if not found:

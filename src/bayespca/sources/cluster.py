@@ -1,6 +1,6 @@
-"""Dask, asked to compute: whatever scheduler is active, watched, its failures explained.
+"""Computing with Dask's active scheduler: computations can be watched, and failures are explained.
 
-Dask is imported by nobody who was not handed one of its collections.
+Dask is imported only where one of its collections was given.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from bayespca.io.packages import need
 
 from .records import Delayed
 
-# Graphs of this size are nothing to be warned of: they bring what every block is given.
+# Graphs up to this size need no warning: they carry the values that every block is given.
 LARGE_GRAPH = {"distributed.admin.large-graph-warning-threshold": "1GB"}
 _WATCH: ContextVar[Callable[[Any], None] | None] = ContextVar("watch", default=None)
 
 
 class ClusterError(ConnectionError):
-    """A Dask cluster was lost, or could not do what it was asked; the message says what to do."""
+    """A Dask cluster was lost, or could not finish its work; the message says what to do."""
 
 
 def computed(*delayed: Delayed) -> tuple[Any, ...]:
-    """The values, from whatever scheduler is active; one sentence if it is lost.
+    """The values, computed by the active scheduler; raises `ClusterError` if it is lost.
 
     BLAS keeps to one thread where tasks run on threads of this process: they share its cores.
     """
@@ -52,7 +52,7 @@ def watched(watch: Callable[[Any], None] | None) -> Iterator[None]:
 
 
 def kept(delayed: Sequence[Delayed]) -> list[Delayed]:
-    """The same tasks, started, with results that stay where they are until nobody holds them."""
+    """Start the tasks; their results stay where they are until nobody holds them."""
     persist = dask_module("base").persist
     with _explained(), one_blas_thread(), dask_module("config").set(LARGE_GRAPH):
         return list(persist(*delayed))
@@ -67,7 +67,7 @@ def _client() -> Any:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of the cluster as sentences; errors of the tasks as they were raised there."""
+    """Turn errors of the cluster into `ClusterError`; raise errors of tasks as they were."""
     try:
         yield
     except Exception as error:
@@ -86,7 +86,7 @@ def _explain(error: Exception) -> NoReturn:
         *("FutureCancelledError", "CancelledError", "CommClosedError", "TimeoutError"),
         "ClosedClientError",
     }
-    # What is a ClosedClientError now had no name of its own before.
+    # Older versions raise a plain Exception in place of ClosedClientError.
     unnamed = type(error) is Exception and str(error).startswith("Tried sending message after")
     at_fault = module == "distributed" and isinstance(error, OSError | RuntimeError)
     if kinds & lost or unnamed or at_fault:

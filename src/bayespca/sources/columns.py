@@ -1,4 +1,4 @@
-"""Columns: their scales, and data divided by them."""
+"""Scales of columns, and data divided by them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .records import Partitions, Source
 def column_scales(X: Input, *, center: bool) -> Array:
     """Standard deviations of the columns in float64, 1 for those that do not vary.
 
-    Over as many samples as the model counts, so that scaled columns have mean square 1. Without
-    centring they are root mean squares.
+    They are over as many samples as the model counts, so that scaled columns have mean square 1.
+    Without centring they are root mean squares.
     """
     return _SCALES[where_of(X)](X, center=center)
 
@@ -75,7 +75,7 @@ def _of_columns(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _source_scales(source: Source, *, center: bool) -> np.ndarray:
-    """From one pass, blocks merged by their means and sums of squares (Chan et al. 1983)."""
+    """Scales from one pass; blocks merge by means and sums of squares (Chan et al. 1983)."""
     n, mean, sums = 0, np.zeros(source.n_features), np.zeros(source.n_features)
     for block in source.blocks():
         rows = block.shape[0]

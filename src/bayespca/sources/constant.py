@@ -1,8 +1,8 @@
-"""Which columns do not vary: one rule, for values at hand and for sums of them.
+"""Columns that do not vary: one rule, for values at hand and for sums of them.
 
-A constant column has no noise. Counted as a feature it would tell that there is none anywhere, so
-models leave it out and put it back as its value. Where values are at hand the rule is exact: the
-smallest is the largest (`is_constant`). Where only sums are, it is what rounding can tell
+A constant column has no noise. Counted as a feature it would suggest that there is none anywhere,
+so models leave it out and put its value back. Where values are at hand the rule is exact: the
+smallest is the largest (`is_constant`). Where only sums are, it allows for rounding
 (`varies_beyond_rounding`).
 """
 
@@ -19,7 +19,7 @@ from .data import Where, where_of
 
 
 def is_constant(low: Array, high: Array, *, center: bool) -> Array:
-    """Whether centring leaves nothing of columns with these extremes; all are 0 if not centred."""
+    """Whether columns with these extremes are constant; if not centred, whether they are all 0."""
     same = low == high
     return same if center else same & (low == 0)
 
@@ -32,15 +32,15 @@ def extremes(X: Numbers) -> tuple[FloatArray, FloatArray]:
 
 
 def constant_columns(X: Array, *, center: bool) -> NDArray[np.intp]:
-    """Places of the columns of a complete matrix in memory that do not vary.
+    """Indices of the columns of a complete matrix in memory that do not vary.
 
-    Looks closely only at columns that agree in three rows, or that a sparse matrix has all or none
-    of: for most data there are none.
+    It looks closely only at columns that agree in three rows, or of which a sparse matrix stores
+    all entries or none: most data have no such columns.
     """
     if where_of(X) is Where.SPARSE:
         return _constant_sparse_columns(X, center=center)
     n = int(X.shape[0])
-    # Slices: taking rows by places would copy all of an array whose columns lie together.
+    # Slices: taking rows by index would copy all of an array in column-major order.
     few = array_namespace(X).stack([X[row, :] for row in (0, n // 2, n - 1)])
     candidates = np.flatnonzero(_are_constant(few, center=center))
     if not candidates.size:
@@ -70,7 +70,7 @@ def _sparse_extremes(X: Sparse) -> tuple[Sparse, Sparse]:
 def varies_beyond_rounding(
     norms: FloatArray, mean: FloatArray, n: int, dtype: DType
 ) -> NDArray[np.bool_]:
-    """Which columns vary by more than the rounding of their mean; all if none does.
+    """Mask of the columns that vary by more than the rounding of their mean; all if none does.
 
     `norms` are the roots of the sums of n squared deviations from it.
     """

@@ -1,4 +1,4 @@
-"""`Data`: what a matrix that was read is, found out once and handed on."""
+"""`Data`: a matrix that was read, and its properties, found out once and handed on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Names = NDArray[np.object_]
 
 
 class Where(StrEnum):
-    """Where numbers are, and so who can compute with them."""
+    """The place of the numbers, which decides who can compute with them."""
 
     DENSE = "dense"
     """An array in memory, or on a device."""
@@ -35,7 +35,7 @@ class Where(StrEnum):
 
 
 def where_of(values: Any) -> Where:
-    """Where the numbers are that an engine was given."""
+    """The place of the numbers that an engine was given."""
     if isinstance(values, Source):
         return Where.BLOCKS
     if isinstance(values, Partitions):
@@ -45,7 +45,7 @@ def where_of(values: Any) -> Where:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """How many columns there are, and their names where they have any."""
+    """Number of columns, and their names where they have any."""
 
     count: int
     names: Names | None = None
@@ -65,7 +65,7 @@ class Data:
     features
         Number and names of the columns.
     holes
-        Number of NaN; None where it is known only when all is read.
+        Number of NaN; None where it is not known before all is read.
     """
 
     values: Array
@@ -79,7 +79,7 @@ class Data:
 
     @property
     def shape(self) -> tuple[int | None, int]:
-        """Rows and columns; None for rows that are not in memory."""
+        """Numbers of rows and columns; None for rows that are not in memory."""
         rows = int(self.values.shape[0]) if self.where.in_memory else None
         return rows, self.features.count
 

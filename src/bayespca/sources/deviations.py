@@ -25,7 +25,7 @@ class Deviations:
 
 
 def column_deviations(partitions: Partitions, *, center: bool) -> Deviations:
-    """Deviations of all columns, by one pass; about zero if not centred."""
+    """Deviations of all columns, in one pass; about zero if not centred."""
     columns = partitions.columns
     if columns is not None:
         each = [range(len(columns.chunks)), columns.offsets or ()]
@@ -70,7 +70,7 @@ def _beside(a: Deviations, b: Deviations) -> Deviations:
 
 
 def divided(partitions: Partitions, scale: FloatArray) -> Partitions:
-    """The collection with its columns divided by `scale`, when it is read."""
+    """The collection with its columns divided by `scale` as it is read."""
     divisor = scale.astype(partitions.dtype)
     columns = partitions.columns
     if columns is not None:

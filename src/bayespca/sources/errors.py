@@ -1,4 +1,4 @@
-"""What is wrong with data, where it is seen only after reading has begun: one kind of error."""
+"""Errors for data whose flaws show only after reading has begun."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class UnusableData(ValueError):  # noqa: N818 - it is what was found
     """Data that cannot be used as they are; the message gives place, finding and remedy.
 
     `block`, `row` (of that block) and `column` count from 0, None where they are not known. All of
-    it comes home from a worker.
+    them come back with an error from a worker.
     """
 
     def __init__(
@@ -25,4 +25,4 @@ class UnusableData(ValueError):  # noqa: N818 - it is what was found
 
 
 class IncompleteData(UnusableData):
-    """There are NaN, which are holes: a reason to take another way, where there is one."""
+    """Data with NaN, which are holes: a reason to take another way, where there is one."""

@@ -1,4 +1,4 @@
-"""Some rows of a Dask collection, brought here by one pass."""
+"""Some rows of a Dask collection, fetched in one pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tasks import mapped
 
 
 class SomeRows(NamedTuple):
-    """Rows, and which of all these are."""
+    """Rows, their places among all rows, and whether they are all of them."""
 
     rows: NDArray[Any]
     places: NDArray[np.intp]
@@ -23,7 +23,7 @@ class SomeRows(NamedTuple):
 
 
 def every_nth(X: Partitions, step: int) -> SomeRows:
-    """Rows at equal distances from the first on; in each block, where heights are not known."""
+    """Every `step`-th row; counted within each block where heights are not known."""
     starts = [0] * len(X.chunks) if X.offsets is None else first_of_blocks(X.offsets, step)
     found = computed(*mapped(X, _every_nth, step, each=[starts]))
     begins = accumulate((length for length, _ in found), initial=0)
@@ -36,7 +36,7 @@ def every_nth(X: Partitions, step: int) -> SomeRows:
 
 
 def first_of_blocks(offsets: Sequence[int], step: int) -> list[int]:
-    """Where in each block the first row is whose number is a multiple of the step."""
+    """Place in each block of the first row whose number is a multiple of the step."""
     return [-offset % step for offset in offsets]
 
 

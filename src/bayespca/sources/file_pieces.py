@@ -1,4 +1,4 @@
-"""Files as partitions: the workers read them by themselves, piece by piece."""
+"""Files as partitions, which the workers read themselves, piece by piece."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tasks import layer
 
 
 def of_files(path: str | os.PathLike[str], how: How | None = None) -> tuple[File, Partitions]:
-    """Parquet or CSV files that the workers read by themselves, piece by piece.
+    """Parquet or CSV files as partitions that the workers read themselves, piece by piece.
 
     `path` may have wildcards. The client reads no more than the heads of the files.
     """

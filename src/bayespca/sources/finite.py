@@ -1,8 +1,8 @@
 """NaN and infinity among numbers in memory: whether there are any, how many, and where.
 
-Most data have none, which one sum tells at the speed of memory. Only where it is not finite is
-there anything to look for; sums of finite numbers that overflow are looked into in vain. The same
-sum shows whether numbers may be so large or small that their squares are none.
+Most data have none, which one sum shows at the speed of memory. Only where it is not finite must
+the cells be searched, in vain if finite numbers overflowed. The same sum shows whether numbers may
+be so large or small that their squares overflow or vanish.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from bayespca.arrays.namespaces import array_namespace, is_numpy_array, row_blocks, to_numpy
 from bayespca.arrays.types import Array
 
-# Cells that are looked at while they are in cache.
+# Number of cells searched at a time, while they are in cache.
 PART = 1 << 16
 # The largest of all numbers must be within these for variances to be floating-point numbers.
 RANGE = (1e-152, 1e152)
-# Sums outside of these are reasons to look; centring leaves that much less of a sum.
+# Sums outside of these are reasons to search; sums of centred data are that much smaller.
 USUAL = (1e-130, 1e130)
 
 
 @dataclass(frozen=True)
 class NotFinite:
-    """How many cells are NaN, and how many infinite.
+    """Numbers of cells that are NaN and that are infinite.
 
     `largest` is the largest magnitude of the others where it is outside of `RANGE`, else 0.
     """
@@ -53,7 +53,7 @@ def not_finite(X: Array) -> NotFinite:
 
 
 def has_finite_sum(X: Array) -> bool:
-    """Whether a sum over all cells is finite: then all of them are. Beyond that it says nothing."""
+    """Whether the sum of all cells is finite: then all of them are. Otherwise nothing follows."""
     return bool(np.isfinite(_sum(X)))
 
 
@@ -72,12 +72,12 @@ def _parts(X: Array) -> Iterator[Array]:
 
 
 def first_not_finite(X: Array) -> tuple[int, ...]:
-    """The place of the first cell that is not finite, in the order of rows, where there is one."""
+    """The place of the first cell that is not finite, in the order of rows; there must be one."""
     return _first(~array_namespace(X).isfinite(X))
 
 
 def first_nan(X: Array) -> tuple[int, ...]:
-    """The place of the first NaN, where there is one."""
+    """The place of the first NaN; there must be one."""
     return _first(array_namespace(X).isnan(X))
 
 

@@ -14,7 +14,7 @@ from .checks import is_number
 from .cluster import dask_module
 from .records import Partitions
 
-# Blocks of rows that are put together from pieces are not made larger than this.
+# Largest size of blocks of rows that are joined from pieces.
 JOINED_BYTES = 128 * 2**20
 
 
@@ -25,14 +25,14 @@ def is_dask(X: Input) -> bool:
 
 def is_dask_table(X: Input) -> bool:
     """Whether X is a Dask DataFrame."""
-    # Of the type: a Delayed claims to have every attribute.
+    # Look at the type: a Delayed claims to have every attribute.
     return is_dask(X) and hasattr(type(X), "map_partitions") and hasattr(type(X), "columns")
 
 
 def partitioned(X: Input, *, wide: bool = True) -> Partitions:
     """A two-dimensional Dask array or a Dask DataFrame of numbers as blocks of whole rows.
 
-    Arrays with more columns than rows come as blocks of whole columns as well, unless not `wide`.
+    If `wide`, arrays with more columns than rows come as blocks of whole columns as well.
     """
     if is_dask_table(X):
         return _of_table(X)
@@ -45,7 +45,7 @@ def partitioned(X: Input, *, wide: bool = True) -> Partitions:
 
 
 def as_partitions(X: Numbers) -> Partitions:
-    """An array in memory as Dask would cut it up."""
+    """An array in memory as partitions, cut up as Dask would."""
     return partitioned(dask_module("array").from_array(X))
 
 

@@ -14,7 +14,7 @@ from bayespca.io.packages import need
 from bayespca.io.ratings_files import RatingColumns, read_head, read_ratings
 from bayespca.io.records import Entries, How
 
-# How columns are called in the partitions.
+# Names of the columns in the partitions.
 USER, ITEM, RATING = "user", "item", "rating"
 
 
@@ -29,7 +29,7 @@ class RatingsFile:
     items_whole: bool
 
     def read(self) -> Any:
-        """Its ratings as a DataFrame of pandas."""
+        """Its ratings as a pandas DataFrame."""
         found = read_ratings(self.path, self.how, self.columns)
         users = self._checked(found.users, self.users_whole, "users")
         items = self._checked(found.items, self.items_whole, "items")
@@ -37,7 +37,7 @@ class RatingsFile:
         return need("pandas", "computing with Dask").DataFrame(frame)
 
     def _checked(self, ids: Entries, whole: bool, what: str) -> Entries:
-        """Ids as text where other files have texts: they are compared with each other."""
+        """The ids, as text where any file has text: ids of all files are compared."""
         if not whole:
             return np.array([str(one) for one in ids], dtype=object)
         if ids.dtype.kind not in "iu":

@@ -11,7 +11,7 @@ from bayespca.arrays.types import DType, Floats, Numbers
 
 Block = Floats
 Blocks = Iterator[Block]
-# What Dask will compute: a value, an array. Dask is imported only for those who have one.
+# A value and an array that Dask will compute. Dask is imported only for those who have one.
 Delayed: TypeAlias = Any
 DaskArray: TypeAlias = Any
 
@@ -37,7 +37,7 @@ class Source:
     n_samples
         Number of rows where it is known before reading, else None.
     notes
-        What the user may want to know: columns that are not among the features, and why.
+        Notes for the user: columns that are not among the features, and why.
     """
 
     n_features: int
@@ -69,10 +69,10 @@ class Partitions:
     lengths
         Rows of each block, or None where Dask does not know them.
     divisors
-        What the columns of each block are divided by, or None.
+        Divisors of the columns of each block, or None.
     columns
-        The same data as blocks of whole columns, each column a row, where that is the better
-        way to read them: there are more columns than rows.
+        The same data as blocks of whole columns, each column a row, where there are more columns
+        than rows, so that this is the better way to read them.
     """
 
     chunks: tuple[Delayed, ...]

@@ -1,11 +1,11 @@
-"""How well numbers are known that come again and again: whole counts, two decimals, many zeros.
+"""Precision of numbers that repeat: whole counts, two decimals, many zeros.
 
 Numbers on a grid of step δ are known to ±δ/2, which is a variance of δ²/12 that no model can
 explain. Numbers that take few values carry little information, H = −Σ qᵥ log qᵥ nats with qᵥ the
-shares of the values: who predicts them exactly gains H over who knows the shares, and no more. A
-normal density gains ½ log(variance/noise) by prediction, so that the noise is to be taken for
-variance·exp(−2H) at least; for equally likely numbers on a grid that is δ²/12 again. Without it a
-column that is nearly always the same number would have a density without bound.
+shares of the values: predicting them exactly gains H over knowing the shares, and no more. A normal
+density gains ½ log(variance/noise) by prediction, so the noise must be at least variance·exp(−2H);
+for equally likely numbers on a grid that is δ²/12 again. Without this bound, a column that is
+nearly always the same number would have an unbounded density.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, FloatArray
 
-# Rows that are looked at, and how far off the grid a number may be, in steps.
+# Rows that are examined, those drawn from them to find repeats, and how far off the grid a number
+# may be, in steps.
 ROWS = 1000
 DRAWN = 200
 OFF_GRID = 1e-6
-# Where numbers come again, each value does so many times on average.
+# Numbers repeat where each value occurs at least so many times on average.
 CROWDED = 2.0
-# Share of the variance of a column that its rounding has, at most, if numbers may be called exact.
+# Largest share of a column's variance that is rounding, if its numbers may be called exact.
 COARSE = 1e-3
-# Share of the rows that have the same number, at most, likewise.
+# Largest share of rows with the same number, likewise.
 OFTEN = 0.15
 
 
 def rounding_variances(X: Array) -> FloatArray:
-    """For each column the smaller of δ²/12, where there is a grid, and variance·exp(−2H); 0 where
-    few numbers come again.
+    """Rounding variance of each column: the smaller of δ²/12, on a grid, and variance·exp(−2H).
 
-    Of numbers that are nearly all the same, δ is no error. Few of many values may be exact.
+    Where nearly all numbers are the same, δ is not their error. Where few numbers repeat, they may
+    be exact: 0.
     """
     rows = _some_rows(X)
     tied = _tied(rows)
@@ -64,7 +65,7 @@ def _of_grid(rows: FloatArray) -> FloatArray:
 
 
 def is_coarse(X: Array) -> bool:
-    """Whether a column has numbers that come again and again, so that none could be called exact.
+    """Whether the numbers of any column repeat so much that none could be called exact.
 
     Complete data of that kind are not worth the sweeps that noise of cells takes.
     """
@@ -76,9 +77,9 @@ def is_coarse(X: Array) -> bool:
 
 
 def _tied(rows: FloatArray) -> NDArray[np.intp]:
-    """Columns in which numbers may come again: one does so in a draw of the rows.
+    """Indices of the columns in which numbers may repeat: one does so in a sample of the rows.
 
-    Where half of a thousand numbers come again, twenty do so in a draw of a fifth of them.
+    Where half of a thousand numbers repeat, twenty do so in a sample of a fifth of them.
     """
     few = len(rows) <= DRAWN
     drawn = rows if few else np.random.default_rng(0).choice(rows, DRAWN, replace=False)
@@ -87,8 +88,8 @@ def _tied(rows: FloatArray) -> NDArray[np.intp]:
 
 
 class _Repeats(NamedTuple):
-    """Known numbers of each column, distinct ones, how often the most frequent comes, and Σ m log m
-    over how often each comes.
+    """For each column: the count of known numbers, of distinct ones, of the most frequent one, and
+    Σ m log m over the counts m of the distinct ones.
     """
 
     known: NDArray[np.intp]
@@ -118,7 +119,7 @@ def _some_rows(X: Array) -> FloatArray:
 
 
 def _variances(rows: FloatArray) -> FloatArray:
-    """Variances of the numbers that are there, 0 where there are none."""
+    """Variances of the known numbers of each column, 0 where there are none."""
     known = ~np.isnan(rows)
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, rows, 0.0).sum(axis=0) / count
@@ -126,7 +127,7 @@ def _variances(rows: FloatArray) -> FloatArray:
 
 
 def _filled(rows: FloatArray) -> FloatArray:
-    """Rows with a number that is there in the holes of each column."""
+    """Rows with the holes of each column filled by its first known number."""
     holes = np.isnan(rows)
     if not holes.any():
         return rows

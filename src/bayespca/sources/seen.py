@@ -1,4 +1,4 @@
-"""Which rows and columns of a matrix with NaN have values, and what to tell of the others."""
+"""Rows and columns with values in a matrix with NaN, and advice on the others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .errors import UnusableData
 
 Counts = NDArray[np.int64]
 
-# Places that a sentence names.
+# Number of places that a sentence names.
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Few:
-    """How many rows or columns there are of a kind, and the places of the first ones."""
+    """Number of rows or columns of some kind, and the places of the first ones."""
 
     count: int = 0
     first: tuple[int, ...] = ()
@@ -38,26 +38,26 @@ class Few:
 
 
 def few(where: NDArray[np.bool_]) -> Few:
-    """Those at which a condition holds."""
+    """The rows or columns for which a condition holds."""
     places = np.flatnonzero(where)
     return Few(places.size, tuple(places[:SHOWN].tolist()))
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """How many values each row and each column has."""
+    """Number of values in each row and each column."""
 
     in_rows: Counts
     in_columns: Counts
 
     @property
     def rows(self) -> NDArray[np.bool_]:
-        """Which rows have any value."""
+        """Mask of the rows that have any value."""
         return np.asarray(self.in_rows > 0)
 
     @property
     def columns(self) -> NDArray[np.bool_]:
-        """Which columns have any value."""
+        """Mask of the columns that have any value."""
         return np.asarray(self.in_columns > 0)
 
     def known(self, X: Array) -> Array:
@@ -92,7 +92,7 @@ def emptiness(rows: Few, columns: Few) -> Status:
 
 
 def little_known(empty_rows: Few, in_columns: Numbers, n: int) -> Status:
-    """The same, and on columns with a single value, of n rows."""
+    """`emptiness`, and advice on columns with a single value among n rows."""
     status = emptiness(empty_rows, few(in_columns == 0))
     single = few(in_columns == 1)
     if single.count and n > 1:
@@ -122,7 +122,7 @@ def seen(X: Array) -> Seen:
 
 
 def seen_in(mask: NDArray[np.bool_] | None, shape: tuple[int, int]) -> Seen:
-    """Count the cells of a mask; None where all are there."""
+    """Count the cells where a mask is True; None stands for True everywhere."""
     if mask is None:
         return Seen(np.full(shape[0], shape[1]), np.full(shape[1], shape[0]))
     return Seen(mask.sum(axis=1), mask.sum(axis=0))

@@ -17,13 +17,13 @@ from .cluster import dask_module
 from .errors import UnusableData
 from .records import DaskArray, Delayed, Partitions
 
-# What workers call on a block, or on earlier results, and what merges two of its results; a task of
-# Dask's graph: such a function and its arguments.
+# A function that workers call on a block or on earlier results; one that merges two of its results;
+# a task of Dask's graph: such a function and its arguments.
 Function: TypeAlias = Callable[..., Any]
 Merging: TypeAlias = Callable[[Any, Any], Any]
 Task: TypeAlias = tuple[Any, ...]
 
-# Results that are merged by one task: few enough for a worker's memory.
+# Number of results that one task merges: few enough for a worker's memory.
 FAN_IN = 8
 
 
@@ -33,7 +33,7 @@ def mapped(
     *broadcast: object,
     each: Iterable[Sequence[object]] = (),
 ) -> list[Delayed]:
-    """function(block, *what is given for this block, *broadcast) for every block.
+    """function(block, *values of `each` for this block, *broadcast) for every block.
 
     `broadcast` values reach the workers once, whatever the number of blocks. `each` holds sequences
     with one value, or `Delayed`, per block.
@@ -69,9 +69,9 @@ def array_of_rows(
     like: Numbers,
     each: Iterable[Sequence[object]] = (),
 ) -> DaskArray:
-    """What `mapped` makes of the blocks, below each other, as a lazy Dask array.
+    """The results of `mapped`, one below the other, as a lazy Dask array.
 
-    `like` is what the function makes of some rows: of its type and number of columns.
+    `like` is an example of a result: it has the dtype and the number of columns.
     """
     tasks = _tasks(partitions, function, broadcast, each)
     return _array(_name(function), tasks, partitions.lengths, like)
@@ -80,14 +80,14 @@ def array_of_rows(
 def array_of_parts(
     parts: Sequence[Delayed], function: Function, *broadcast: object, like: Numbers
 ) -> DaskArray:
-    """The same for what `mapped_parts` makes of parts, whose numbers of rows are not known."""
+    """`array_of_rows` for results of `mapped_parts`, whose numbers of rows are not known."""
     tasks = _tasks_of_parts(function, (parts,), (), broadcast)
     return _array(_name(function), tasks, None, like)
 
 
 def stacked(arrays: Sequence[DaskArray]) -> DaskArray:
-    """Dask arrays of one shape behind each other."""
-    # Blocks of unknown length are those of the same collection.
+    """Dask arrays of one shape, stacked along a new first axis."""
+    # Blocks of unknown length agree, because they come from the same collection.
     return dask_module("array").stack(arrays, allow_unknown_chunksizes=True)
 
 
@@ -115,7 +115,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Merge:
-    """A function of two as one of several."""
+    """A function of two arguments, applied to several in turn."""
 
     function: Merging
 
@@ -126,8 +126,8 @@ class Merge:
 def sent(value: object) -> Delayed:
     """A value as one task that others depend on, so that it is not part of each of them.
 
-    It goes with the graph, so that it can be had again when a worker is lost. Scattered to all
-    workers it would be gone with them, and Dask waits for ever when one is lost meanwhile.
+    It travels with the graph, so it can be restored when a worker is lost. Scattered to all workers
+    it would be lost with them, and Dask waits forever when one is lost meanwhile.
     """
     return dask_module("delayed").delayed(value, pure=False, traverse=False)
 
@@ -205,5 +205,5 @@ def layer(name: str, tasks: Sequence[Task], *, tail: tuple[int, ...] = ()) -> li
 
 
 def _name(function: Function) -> str:
-    """What Dask's displays call a task."""
+    """The name of a task in Dask's displays."""
     return str(getattr(function, "__name__", type(function).__name__)).strip("_")

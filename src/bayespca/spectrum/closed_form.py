@@ -134,7 +134,7 @@ def evb_threshold(L: float, M: float) -> float:
 
 
 def evb_thresholds(L: float, M: FloatArray) -> FloatArray:
-    """The same for many M."""
+    """`evb_threshold` for many M."""
     alpha = np.minimum(L, M) / np.maximum(L, M)
     return np.asarray(_evb_threshold(L, M, _evb_tau(alpha) / np.sqrt(alpha)))
 

@@ -1,4 +1,4 @@
-"""`ClosedForm`: a method with all that was asked of it, to be put to any spectrum."""
+"""`ClosedForm`: a method with its settings, which can be applied to any spectrum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .rank_posterior import posterior_of_rank
 from .records import RankPosterior, Solution, Spectrum, Status
 from .solving import solve
 
-# More singular values than there are: all of them.
+# Stands for all singular values: more than there can be.
 EVERYTHING = int(np.iinfo(np.int64).max)
 
 
@@ -22,14 +22,13 @@ EVERYTHING = int(np.iinfo(np.int64).max)
 class ClosedForm:
     """The closed form of a method; names and meanings as in `BayesianPCA`.
 
-    It is a plan for engines. The last answer is kept: an engine and then the fit ask about the same
-    spectrum. `n_features` are all columns of the data: a spectrum knows only those that vary, but
-    noise at 0 dB is half the mean square of all of them. With `exactly`, so many components are
-    kept; with `share`, as many as hold more than this part of the squares, for a method that needs
-    a rank.
+    Engines use it as a plan. It caches its last answer, because an engine and then the fit solve
+    the same spectrum. `n_features` counts all columns of the data: a spectrum knows only those that
+    vary, but noise at 0 dB is half the mean square of all of them. `exactly` fixes the number of
+    components kept. For a method that needs a rank, `share` keeps as many components as hold more
+    than this part of the squares.
 
-    Without `counts`, fits say nothing of how probable other numbers of components are, which
-    takes its time.
+    Without `counts`, fits skip the probabilities of other numbers of components, which take time.
     """
 
     method: Method = EVB
@@ -42,17 +41,17 @@ class ClosedForm:
     counts: bool = True
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
-        """Solve a spectrum, without the free energies of other ranks if they are not wanted."""
+        """Solve a spectrum; `other_ranks` adds the free energies of other ranks."""
         return self._solved(spectrum, other_ranks=other_ranks)
 
     @property
     def estimates_noise(self) -> bool:
-        """Whether the noise is to be found, and this method finds it by itself."""
+        """Whether the noise is to be estimated, and this method does so by itself."""
         return self.noise_variance == "auto" and self.method.estimates_noise(self.prior_variance)
 
     @cached_property
     def _solved(self) -> Callable[..., Solution]:
-        """The cap on the rank yields to what the shape allows."""
+        """`solve` with its last answer cached; the shape limits the cap on the rank."""
 
         @lru_cache(maxsize=1)
         def solved(spectrum: Spectrum, *, other_ranks: bool) -> Solution:
@@ -77,9 +76,9 @@ class ClosedForm:
         capped: bool = True,
         per_component: float = 0.0,
     ) -> RankPosterior:
-        """How probable each number of components is; at this noise variance if one was given.
+        """Posterior probabilities of the numbers of components.
 
-        Noise at 0 dB is no knowledge of the noise.
+        `noise_variance` counts only if the user gave a number: "0db" is no knowledge of the noise.
         """
         cap = None if self.method.needs_rank or not capped else self.n_components
         return posterior_of_rank(
@@ -97,15 +96,15 @@ class ClosedForm:
 
     @property
     def sets_rows_aside(self) -> bool:
-        """Whether rows of zeros may be left out: noise at 0 dB is half the mean square of all."""
+        """Whether rows of zeros may be left out; noise at 0 dB is a mean over all rows."""
         return self.noise_variance != "0db"
 
     @property
     def n_needed(self) -> int:
-        """How many singular values are sure to be needed.
+        """Number of singular values that are sure to be needed.
 
-        A method that drops all of the noise needs none for certain; the others keep part of it, or
-        look at all of it.
+        A method that drops all of the noise needs none for certain; the others keep part of the
+        noise, or look at all of it.
         """
         if self.share is not None:
             return EVERYTHING
@@ -115,14 +114,14 @@ class ClosedForm:
 
 
 def _n_for(share: float, spectrum: Spectrum) -> int:
-    """How many singular values hold more than this part of all squares."""
+    """Number of leading singular values that hold more than this part of all squares."""
     squares = spectrum.singular_values**2
     held = np.cumsum(squares) / max(spectrum.sum_of_squares, float(np.finfo(np.float64).tiny))
     return min(int(np.searchsorted(held, share, side="right")) + 1, squares.size)
 
 
 def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
-    """What to say where a method keeps another number of components than the most probable one."""
+    """Advice for a method that keeps another number of components than the most probable one."""
     if form.method.needs_rank or form.exactly is not None or ranks.rank == kept:
         return Status()
     probability = float(ranks.probabilities[ranks.rank])
@@ -130,7 +129,7 @@ def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
 
 
 def words_for(kept: int, probable: int, probability: float, method: str = "evb") -> str:
-    """One sentence on both numbers."""
+    """One sentence that gives both numbers of components."""
     return (
         f"{method.upper()} keeps {kept}; the most probable number is {probable}, with "
         f"{100 * probability:.0f} %, if the noise is as assumed."

@@ -17,7 +17,7 @@ from .records import FloatArray
 
 
 def evb_cost(z: FloatArray, L: float, M: float) -> FloatArray:
-    """x + 2Fₕ of a kept component under EVB, by x = z + L + M + LM/z.
+    """x + 2Fₕ of a kept component under EVB, where x = z + L + M + LM/z.
 
     2Fₕ = M·log(1 + z/M) + L·log(1 + z/L) − z: icml2011's Δₕ (Theorem 4), aistats2014 Eq. 17.
     A component switched off has 2Fₕ = 0.
@@ -26,7 +26,7 @@ def evb_cost(z: FloatArray, L: float, M: float) -> FloatArray:
 
 
 def evb_volume(z: FloatArray, L: Sizes, M: Sizes) -> FloatArray:
-    """M·log(1 + z/M) + L·log(1 + z/L): what a kept component of strength z costs besides."""
+    """M·log(1 + z/M) + L·log(1 + z/L): the cost of a kept component without its residual."""
     return np.asarray(M * np.log1p(z / M) + L * np.log1p(z / L))
 
 

@@ -1,7 +1,7 @@
-"""Components that were not kept, and yet may be there: their strengths, and how probable they are.
+"""Strengths and probabilities of components that were not kept and yet may exist.
 
-A method keeps what it is sure of. What it leaves out is noise to it, but cells without noise and
-directions of the components differ by it: intervals have to know how much that may be.
+A method keeps what it is sure of and treats the rest as noise. What it leaves out still changes the
+noise-free cells and the directions of the components; intervals must allow for that.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .noise import tail_sums
 from .rank_posterior import MEAN, SCALE
 from .records import FloatArray, RankPosterior, Spectrum
 
-# Probability below which a component is not counted.
+# Components less probable than this are not counted.
 LEAST = 1e-3
-# Standard deviation of the noise, beside a singular value, that is as good as none.
+# Standard deviation of the noise, relative to a singular value, that is as good as none.
 NOISELESS = 1e-50
-# Beside the noise of a fit: less is left beyond the most probable rank only where columns depend on
-# each other, and ranks are counted to the last.
+# Relative to the noise of a fit: less than this is left beyond the most probable rank only where
+# columns are linearly dependent, and then every component has been counted.
 EXACT = 1e-4
 
 
@@ -26,10 +26,11 @@ def strengths(gamma: FloatArray, noise_variance: float, shape: tuple[float, floa
     """ℓ, a component's variance over that of the noise, from its singular value in p×n data.
 
     γ²/σ² = n(1 + ℓ)(1 + p/(nℓ)) for large matrices (Baik and Silverstein 2006): nℓ is the strength
-    that EVB keeps. At least the detection limit √(p/n), below which singular values tell nothing.
+    that EVB keeps. ℓ is at least the detection limit √(p/n), below which singular values carry no
+    information.
     """
     L, M = shape
-    # Data without noise have strengths that are large, and numbers.
+    # Keeps strengths finite where the data have no noise.
     noise = np.maximum(np.sqrt(noise_variance), NOISELESS * gamma)
     ratio = np.divide(gamma, noise, where=noise > 0, out=np.zeros_like(gamma))
     x = np.maximum(ratio**2, learned_edge(L, M, L, M))
@@ -41,8 +42,8 @@ def left_out(
 ) -> FloatArray:
     """Strength and probability of each component beyond those that were kept: (m, 2).
 
-    The strength is in units of `noise_variance`, the noise of a fit, which counts them as noise.
-    The first row stands for all components below the detection limit, of which nothing is seen.
+    The strength is in units of `noise_variance`, the noise of a fit that counts them as noise.
+    The first row stands for all components below the detection limit, which cannot be seen.
     """
     unit, (L, M), k = spectrum.at_unit_scale(), spectrum.shape, ranks.rank
     if not noise_variance > 0 or k >= min(L, M):
@@ -62,7 +63,7 @@ def left_out(
 def below_the_limit() -> float:
     """Expected sum of strengths below the detection limit, in units of it.
 
-    That of `rank_posterior`'s Poisson process, were it not cut off at 1: MEAN times
+    It is that of `rank_posterior`'s Poisson process without its cut-off at 1: MEAN times
     ∫₀¹u/(1 + (u/s)²)du over ∫₁^∞1/(1 + (u/s)²)du.
     """
     s = SCALE

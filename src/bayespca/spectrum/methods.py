@@ -20,9 +20,9 @@ class Method:
     prior
         Makes the prior from (L, M, c²).
     takes_prior
-        Whether c² is the user's to give.
+        Whether the user may give c².
     learns_noise
-        Whether its free energy has a minimum over the noise that can be used.
+        Whether its free energy has a usable minimum over the noise.
     chooses_rank
         Whether thresholding finds the rank, rather than the user or an evidence.
     needs_rank
@@ -30,11 +30,11 @@ class Method:
     drops_noise
         Whether all of the noise falls below the threshold, so that a truncated spectrum will do.
     iterates
-        Whether sweeps can find its answer too, and so for data with holes.
+        Whether sweeps can find its answer too, as data with holes require.
     """
 
     name: str
-    # Not in its text, which tells one fit from another: a function has no lasting one.
+    # Left out of the repr, which identifies a fit: a function's repr changes between runs.
     prior: PriorMaker = field(repr=False)
     takes_prior: bool = False
     learns_noise: bool = False
@@ -44,8 +44,9 @@ class Method:
     iterates: bool = True
 
     def estimates_noise(self, prior_variance: float | None) -> bool:
-        """Whether it finds the noise by itself: a flat prior leaves VB's free energy without a
-        minimum, while maximum likelihood has one.
+        """Whether it estimates the noise by itself.
+
+        A flat prior leaves VB's free energy without a minimum; maximum likelihood has one.
         """
         if not self.chooses_rank:
             return True
@@ -95,5 +96,5 @@ METHODS: dict[str, Method] = {
     )
 }
 
-# The one whose noise the methods without an estimate of their own take.
+# Methods without a noise estimate of their own take EVB's.
 EVB = METHODS["evb"]

@@ -51,7 +51,7 @@ def _dropped(prior: Prior, count: int, s: float) -> Moments:
 
 
 def _smashed(moments: Moments, family: Family) -> Moments:
-    """The same with the variances of point-estimated factors put to zero."""
+    """Moments with the variances of point-estimated factors set to zero."""
     return replace(
         moments,
         variance_a=moments.variance_a if family.integrates_a else np.zeros_like(moments.variance_a),

@@ -1,4 +1,4 @@
-"""The noise variance: 0 dB, maximum likelihood, and by global minimisation of the free energy.
+"""The noise variance: at 0 dB, by maximum likelihood, and by global minimisation of free energy.
 
 As a function of y = log σ² the free energy, minimised over everything else, has derivative
 
@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from .priors import NoisePrior
 from .records import FloatArray, Spectrum
 
-# exp(−40) is below the resolution of a probability next to 1: ranks further away have none.
+# exp(−40) is below the resolution of a probability next to 1: ranks further away do not count.
 NEGLIGIBLE_NATS = 40.0
 
 
@@ -86,11 +86,11 @@ class Objective:
 
     @cached_property
     def resolution(self) -> float:
-        """Differences of 2F within which minima are compared after they have been polished."""
+        """Minima whose 2F differ by less than this must be polished before they are compared."""
         return 1e-3 + 1e-13 * self.cells
 
     def rank(self, s: float) -> int:
-        """How many components are kept at noise s."""
+        """Number of components kept at noise s."""
         return int(np.searchsorted(-self.drop_noise, -s, side="left"))
 
     def terms(self, k: int, s: float) -> tuple[float, float]:
@@ -124,11 +124,11 @@ class Objective:
         return Point(y, k, *self.terms(k, s))
 
     def bracket(self) -> tuple[float, float]:
-        """Log-noise between which the minimum must lie, since s = R/LM there.
+        """Bounds of log-noise between which the minimum must lie, since s = R/LM there.
 
-        R is at most ‖V‖² and what the posterior of dropped components adds, and at least the tail
-        of components that cannot be kept, and these are dropped. Below the noise at which the last
-        known component is kept, a truncated spectrum does not tell the free energy.
+        R is at most ‖V‖² plus what the posterior of dropped components adds. It is at least the
+        tail of the components beyond `rank_limit`, all of which must be dropped. Below the noise at
+        which the last known component is dropped, a truncated spectrum leaves F undetermined.
         """
         n = self.g2.size
         spread = self.max_rank * self.prior.dropped_residual_limit
@@ -164,8 +164,8 @@ class NoiseEstimate:
     """A global minimum over the noise, and the ranks that come near it.
 
     `rank_energies` is 2Fₖ minimised over the noise for each rank k, ∞ where it is not within
-    `NEGLIGIBLE_NATS` of the minimum. `cut_off` tells that the minimum is at the end of what a
-    truncated spectrum can tell.
+    `NEGLIGIBLE_NATS` of the minimum. `cut_off` is True where the minimum is at the end of the range
+    in which a truncated spectrum determines F.
     """
 
     noise_variance: float
@@ -175,7 +175,7 @@ class NoiseEstimate:
 
 
 def minimise(objective: Objective, *, other_ranks: bool = True) -> NoiseEstimate:
-    """The noise variance with the lowest free energy of all; the energies of `other_ranks` too."""
+    """Noise variance with the lowest free energy; `other_ranks` adds the energies of those."""
     reach = 2 * NEGLIGIBLE_NATS if other_ranks else _margin(objective)
     pieces = _promising_pieces(objective, reach=reach)
     best = _polished(objective, pieces)
@@ -188,9 +188,9 @@ def minimise(objective: Objective, *, other_ranks: bool = True) -> NoiseEstimate
 
 
 def with_rank(objective: Objective, best: NoiseEstimate, rank: int) -> NoiseEstimate:
-    """The noise variance with the lowest free energy of those that keep so many components.
+    """The noise variance with the lowest free energy among solutions that keep `rank` components.
 
-    From that of the best rank, one rank after the other; as far as there are solutions.
+    The search goes from the best rank one rank at a time, as far as solutions exist.
     """
     floor = rounding_floor(objective.spectrum)
     rank = min(rank, int(np.count_nonzero(objective.exist_noise[1:] > floor)))
@@ -229,7 +229,7 @@ def _promising_pieces(objective: Objective, *, reach: float) -> list[tuple[Point
 
 
 def _margin(objective: Objective) -> float:
-    """Differences of 2F that polishing may turn round."""
+    """Largest difference of 2F that polishing may reverse."""
     return 4 * objective.resolution
 
 
@@ -248,7 +248,7 @@ def _lower_bound(cells: float, lo: Point, hi: Point) -> float:
 
 
 def _is_settled(objective: Objective, lo: Point, hi: Point, bound: float, best: float) -> bool:
-    """Whether all that matters of an interval is known, or follows from the slopes at its ends."""
+    """Whether all that matters in an interval is known, or follows from the slopes at its ends."""
     if min(lo.energy, hi.energy) - bound <= objective.resolution:
         return True
     if lo.k != hi.k:
@@ -260,7 +260,7 @@ def _is_settled(objective: Objective, lo: Point, hi: Point, bound: float, best: 
 def _polished(objective: Objective, pieces: list[tuple[Point, Point]]) -> Point:
     """The lowest minimum in any of the intervals, to full precision.
 
-    F is flat there, so it cannot tell the noise to better than half the digits: its slope can.
+    F is flat there and gives the noise to half the digits only; its slope gives it to all of them.
     """
     lowest = min(point.energy for piece in pieces for point in piece)
     within = lowest + _margin(objective)
@@ -298,7 +298,7 @@ def _rank_profile(
     """2Fₖ minimised over the noise, for the ranks next to the best whose minimum is near it.
 
     The minimising noise falls as the rank grows, so each search starts where the last one ended.
-    It goes on until Fₖ is out of reach and no other interval that comes near lies ahead.
+    It ends where Fₖ is out of reach and no other promising interval lies ahead.
     """
     reach = best.energy + 2 * NEGLIGIBLE_NATS
     others = [(lo.y, hi.y) for lo, hi in pieces if not lo.y <= best.y <= hi.y]
@@ -327,7 +327,7 @@ def _minimum_below(objective: Objective, k: int, start: float) -> Point:
     """The minimum over the noise with k components, looking from `start` towards less noise."""
     top = min(start, _log_exist(objective, k))
     end = _point(objective, k, top)
-    # Right below the noise at which a component ceases to exist the slope may be negative again.
+    # Just below the noise at which a component ceases to exist, the slope may be negative again.
     for y in (top, top - 1e-3, top - 1e-2, top - 1e-1):
         if objective.slope(k, y) > 0:
             inner = _next_stationary(objective, k, y, towards=objective.bracket()[0])
@@ -344,7 +344,7 @@ def _minimum_above(objective: Objective, k: int, start: float) -> Point:
 
 
 def _next_stationary(objective: Objective, k: int, y: float, towards: float) -> Point:
-    """Where the slope first vanishes on the way from y, in steps that double; or the end of it."""
+    """First point on the way from y where the slope vanishes, by doubling steps; else its end."""
     start, sign = y, np.sign(objective.slope(k, y))
     step = np.copysign(1e-3, towards - y)
     while y != towards:

@@ -1,8 +1,8 @@
 """The eigenvalues of pure noise (Marchenko & Pastur 1967).
 
-Of V, an L×M matrix of independent noise of variance σ², the L eigenvalues of VVᵀ/M follow, as L
-and M grow at a fixed ratio y = L/M, a density between σ²(1 − √y)² and σ²(1 + √y)². For y > 1 a
-share 1 − 1/y of them is zero besides.
+Let V be an L×M matrix of independent noise of variance σ². As L and M grow at a fixed ratio
+y = L/M, the L eigenvalues of VVᵀ/M follow a density between σ²(1 − √y)² and σ²(1 + √y)². For y > 1,
+a share 1 − 1/y of them is zero.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def density(x: FloatArray, variance: float, ratio: float) -> FloatArray:
 
 
 def density_of_nonzero(x: FloatArray, variance: float, ratio: float) -> FloatArray:
-    """The same among the min(L, M) eigenvalues that are not zero by the shape alone: mass 1."""
+    """`density` among the min(L, M) eigenvalues that the shape does not make zero: mass 1."""
     return density(x, variance, ratio) * max(1.0, ratio)
 
 
@@ -75,9 +75,9 @@ def quantiles(ratio: float, shares: FloatArray) -> FloatArray:
 
 
 def lower_means(ratios: FloatArray, share: float) -> FloatArray:
-    """∫ t f(t) dt of the density f up to the quantile of a share, noise 1, for ratios of at most 1.
+    """∫ t f(t) dt of the density f up to the quantile `share`, noise 1, for ratios of at most 1.
 
-    The sum of a share of the L eigenvalues of VVᵀ, from the small end, is this times LMσ².
+    The smallest L·share eigenvalues of VVᵀ add up to this times LMσ².
     """
     return np.interp(ratios, *_lower_means(share))
 

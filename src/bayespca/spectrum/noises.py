@@ -1,18 +1,18 @@
-"""The noise variances of many spectra at once, under EVB: what `noise` finds one by one.
+"""Noise variances of many spectra at once under EVB, which `noise` finds one by one.
 
 Between the noise at which one component is dropped and that at which the next one is, the rank k is
 constant, and the free energy is stationary where
 
     g(s) = LM·s − R(s),    R = Σ_{h>k} γₕ² + s·Σ_{h≤k} (L + M + LM/zₕ),
 
-vanishes. g is concave (`EmpiricalVB.has_one_minimum`), so that there is one minimum at most, where
-g rises through zero. From the lower end of the interval, where g < 0, Newton's iteration climbs to
-it without ever stepping over it, or finds out that there is none: all intervals of all spectra do
-so side by side. At the ends of intervals the slope jumps down, so that these are no minima, but for
-the least noise allowed.
+vanishes. g is concave (`EmpiricalVB.has_one_minimum`), so F has at most one minimum there, where g
+rises through zero. From the lower end of the interval, where g < 0, Newton's iteration climbs to it
+without ever stepping over it, or finds that there is none; it runs for all intervals of all spectra
+at once. At the ends of intervals the slope jumps down, so they are no minima, except for the least
+noise allowed.
 
-R never falls as s grows. So there is no minimum between a and b if LM·a > R(b) or LM·b < R(a): a
-few points on the way leave few of the intervals.
+R never falls as s grows, so there is no minimum between a and b if LM·a > R(b) or LM·b < R(a).
+Checking a few points first rules out most intervals.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .tolerances import ROUNDING
 
 # Points between the least and the most noise at which R is computed first.
 POINTS = 12
-# Newton's steps at most. Each doubles the digits once it is near.
+# Largest number of Newton steps. Near the minimum each doubles the digits.
 STEPS = 60
-# Rounding errors of the ends of intervals, and relative steps that leave no more than these: each
-# squares the error.
+# Relative rounding error of the ends of intervals, and the relative step after which no larger
+# error is left: each step squares it.
 LAST_DIGITS = 1e-14
 LAST_STEP = 1e-8
 # Rounds of a search that need not be exact.
@@ -53,11 +53,10 @@ def noises(spectra: Spectra) -> FloatArray:
 
 
 def noises_near(spectra: Spectra, known: FloatArray) -> FloatArray:
-    """The minimum next to the best of a few points and of a noise that is known; F is never higher
-    than there.
+    """The minimum next to the best of a few points and the `known` noise of each spectrum.
 
-    A fraction of the time that `noises` takes, where a minimum that is a little lower than others
-    may be missed.
+    F is never higher there than at those points. Takes a fraction of the time of `noises`, but may
+    miss a minimum that is slightly lower than others.
     """
     least, most = _brackets(spectra)
     grid = np.column_stack([_grid(least, most), np.clip(known, least, most)])
@@ -82,9 +81,7 @@ _Strengths = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.bo
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """A noise variance s in each row, less than `end`, of the spectrum `which`. So many components
-    are kept as `rank` says.
-    """
+    """Noise variances s of the spectra `which`, at most `end`, with `rank` components kept."""
 
     spectra: Spectra
     which: NDArray[np.intp]
@@ -107,7 +104,7 @@ class _Points:
     def _strengths(
         self,
     ) -> _Strengths:
-        """x, z, L, M and what is kept; what is not has no z below the edge, and does not count."""
+        """x, z, L, M and which components are kept; the others' x is raised to the edge."""
         L, M = self.spectra.sizes
         M = M[self.which]
         kept = np.arange(int(self.rank.max(initial=0))) < self.rank[:, None]
@@ -138,7 +135,7 @@ class _Points:
 
 
 def _brackets(spectra: Spectra) -> tuple[FloatArray, FloatArray]:
-    """The noise between which the minimum must lie, as in `noise.Objective.bracket`."""
+    """Bounds of the noise between which the minimum must lie, as in `noise.Objective.bracket`."""
     L, M, drops = spectra.L, spectra.M, spectra.drop_noise
     most = np.maximum(spectra.tails[:, 0] / spectra.cells, spectra.least)
     limit = np.ceil(spectra.cells / (L + M)).astype(np.intp) - 1
@@ -149,7 +146,7 @@ def _brackets(spectra: Spectra) -> tuple[FloatArray, FloatArray]:
 
 
 def _first(spectra: Spectra, least: FloatArray) -> _Points:
-    """The least noise of each spectrum."""
+    """The points at the least noise of each spectrum."""
     rank = (spectra.drop_noise > least[:, None]).sum(axis=1)
     return _Points(spectra, np.arange(len(least)), rank, least, least)
 
@@ -183,7 +180,7 @@ def _on_grid(spectra: Spectra, grid: FloatArray) -> _Points:
 
 
 def _hopeful(spectra: Spectra, grid: FloatArray) -> NDArray[np.bool_]:
-    """Whether there may be a minimum between points of the grid."""
+    """Whether there may be a minimum between neighbouring points of the grid."""
     own = spectra.cells[:, None] * grid
     residual = own - _on_grid(spectra, grid).balance()[0].reshape(grid.shape)
     # Without components the minimum is at the very end.
@@ -194,7 +191,7 @@ def _hopeful(spectra: Spectra, grid: FloatArray) -> NDArray[np.bool_]:
 
 
 def _climbed(points: _Points) -> _Points:
-    """Where g vanishes, in the intervals in which it does."""
+    """The points where g vanishes, for the intervals in which it does."""
     for _ in range(STEPS):
         g, slope = points.balance()
         with np.errstate(divide="ignore", invalid="ignore"):

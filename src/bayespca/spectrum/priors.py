@@ -1,8 +1,8 @@
-"""Priors bound to a family and a shape: all that `noise` and `solve` ask about a component.
+"""Priors bound to a family and a shape: all that `noise` and `solve` need about a component.
 
-Two records answer the same questions, one for a prior that is given and one for a prior that is
-learned; everything they compute comes from `closed_form` and `free_energy`. s is the noise
-variance and g2 the squared singular values, in any common unit.
+Two records share one interface, one for a given prior and one for a learned prior; everything they
+compute comes from `closed_form` and `free_energy`. s is the noise variance and g2 the squared
+singular values, in any common unit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tolerances import LOG_2PI
 
 
 class Prior(Protocol):
-    """What a prior knows of single components."""
+    """Thresholds, shrinkage and free energies of single components under a prior."""
 
     @property
     def L(self) -> float: ...
@@ -38,19 +38,19 @@ class Prior(Protocol):
         """e = s/c² of kept components."""
 
     def costs(self, x: FloatArray, s: float) -> FloatArray:
-        """x + 2Fₕ of kept components, from which the energy of a dropped one is subtracted."""
+        """x + 2Fₕ of kept components, minus 2Fₕ of a dropped one."""
 
     def dropped(self, s: float) -> float:
         """2Fₕ of a dropped component."""
 
     def point_terms(self, x: FloatArray, n_components: int, s: float, log_unit: float) -> float:
-        """Prior densities of point estimates in 2F; x are the kept ones of `n_components`.
+        """Prior densities of point estimates in 2F; x has the kept ones of `n_components`.
 
-        These have the units of the data, so they need the logarithm of the unit of g2 and s.
+        They have the units of the data, so they need the logarithm of the unit of γ.
         """
 
     def dropped_variances(self, s: float) -> tuple[float, float, float]:
-        """Conditional variance of both factors in the balanced scale, cₐ², c_b², when dropped."""
+        """Variance of both factors in the balanced scale, cₐ² and c_b² of a dropped component."""
 
 
 class NoisePrior(Prior, Protocol):
@@ -66,14 +66,14 @@ class NoisePrior(Prior, Protocol):
         """Σ costs and Σ expected residuals over kept components, the latter in units of s."""
 
     def kept_residual(self, g2: FloatArray, s: float) -> float:
-        """The second of these alone."""
+        """The second value of `kept_terms` alone."""
 
     def dropped_residual(self, s: float) -> float:
-        """What a dropped component's posterior adds to its γ², in units of s."""
+        """Amount that a dropped component's posterior adds to its γ², in units of s."""
 
     @property
     def dropped_residual_limit(self) -> float:
-        """The most that can be, whatever the noise, in the unit of g2."""
+        """Upper bound of s·`dropped_residual` over all noise variances, in the unit of g2."""
 
     @property
     def rank_limit(self) -> int:
@@ -136,7 +136,7 @@ class GivenPrior(_OfFamily):
         return float(variance), float(prior_a), float(prior_b)
 
     def exist_noise(self, g2: FloatArray) -> FloatArray:
-        """Where the shrunk value reaches zero: 2γ²/(l + m + √((m − l)² + 4γ²/c²))."""
+        """The noise at which the shrunk value is zero: 2γ²/(l + m + √((m − l)² + 4γ²/c²))."""
         l, m = self.sizes
         w = np.sqrt((m - l) ** 2 + 4.0 * g2 / self.prior_variance)
         share = l + m + w
@@ -247,7 +247,7 @@ class EmpiricalVB(LearnedPrior):
 
 @dataclass(frozen=True)
 class Collapsed(LearnedPrior):
-    """c² → 0 for every component, along which the free energy falls without bound (Eq. 19)."""
+    """c² → 0 for every component: the free energy falls without bound (aistats2014 Eq. 19, 20)."""
 
     def dropped(self, s: float) -> float:
         return -np.inf
@@ -259,7 +259,7 @@ def empirical_vb(L: float, M: float) -> EmpiricalVB:
 
 
 def local_empirical(L: float, M: float, family: Family) -> LearnedPrior:
-    """The non-trivial local minimum of a family with its prior learned (Theorems 1 and 2)."""
+    """The non-trivial local minimum with the prior learned (aistats2014 Theorems 1 and 2)."""
     return LearnedPrior(L, M, family, closed_form.learned_edge(L, M, *family.sizes(L, M)))
 
 

@@ -7,8 +7,8 @@ The likelihood is averaged over U, over the strengths v and over σ²; docs/rank
 and figures.
 
 Prior: components are a Poisson process. Their number has mean 2, their strengths in units of the
-limit are half-Cauchy with scale 2, cut off at 1: how probable a weak one is does not depend on how
-many strong ones there are. σ² has density 1/σ². Probabilities hold if the noise is as assumed:
+limit are half-Cauchy with scale 2, cut off at 1, so the probability of a weak one does not depend
+on the number of strong ones. σ² has density 1/σ². Probabilities hold if the noise is as assumed:
 normal, independent, of equal variance.
 """
 
@@ -33,25 +33,26 @@ Ranks = NDArray[np.int64]
 SCALE = 2.0
 # Mean of the Poisson prior of their number.
 MEAN = 2.0
-# Log-likelihood ratio beyond which a component is there, whatever the others.
+# Log-likelihood ratio beyond which a component is certain, whatever the others are.
 SURE = 46.0
-# Sure components next to the contested ones, whose directions make room by themselves.
+# Number of sure components next to the contested ones that make room one by one.
 BESIDE = 12
-# Contested components below and above the first guess; log-probability at which ranks end.
+# Contested components below and above the first guess; nats below the best rank at which the
+# window of ranks may end.
 BEHIND, AHEAD, ENOUGH = 24, 5, 7.0
-# Log-probability from which on no more ranks are looked at.
+# Nats below the best rank at which a rank is impossible and larger ones are not computed.
 IMPOSSIBLE = 14.0
-# Largest number of contested components, and of windows that are looked through.
+# Largest number of contested components, and of windows tried.
 MOST, WINDOWS = 48, 12
-# Values of log σ² at which evidences are computed, how many more where they range over 1, and
-# standard deviations around the extremes.
+# Number of values of log σ² at which evidences are computed, how many more per unit of their range,
+# and standard deviations beyond the extremes.
 NODES, MORE_NODES, REACH = 9, 8, 6.0
 # Steps of the grid of strengths, in standard deviations of a strong one's logarithm.
 STEP = 0.7
 FEWEST, LARGEST_GRID = 24, 400
-# γ²/Mσ² from which on a component is there for certain, however much stronger it is.
+# γ²/Mσ² beyond which a component is certain, however much stronger it is.
 STRONG = 1e8
-# Cells from which on the noise is known so well that what room is worth does not depend on it.
+# With so many cells the noise is known so well that the gain of `_Rooms` does not depend on it.
 MANY_CELLS = 4000
 
 
@@ -76,16 +77,16 @@ def posterior_of_rank(
     Parameters
     ----------
     spectrum
-        Singular values, shape and sum of squares; where it is truncated, the values that are not
-        known are taken to follow the Marchenko–Pastur law.
+        Singular values, shape and sum of squares. Values missing from a truncated spectrum are
+        taken to follow the Marchenko–Pastur law.
     noise_variance
         σ² where it is known; otherwise it is integrated out.
     max_rank
-        Probabilities are among the ranks up to it.
+        The largest rank considered: probabilities of the ranks up to it add up to 1.
     per_component
-        Nats that each component gains besides, up to half of all directions: where rows and columns
-        were scaled by variances that were learned with the components, the uncertainty of these is
-        worth that (docs/rank.md).
+        Nats added to the log evidence for each component, up to half of all directions. They
+        account for the uncertainty of row and column variances that were learned together with the
+        components and by which the data were scaled (docs/rank.md).
     """
     unit = spectrum.at_unit_scale()
     given = None if noise_variance is None else noise_variance / unit.scale / unit.scale
@@ -94,7 +95,7 @@ def posterior_of_rank(
     exact = _exact_rank(unit, given)
     if exact is not None:
         return _certain(min(exact, cap), cap, unit)
-    # With as many components as directions nothing would be left to find the noise from.
+    # With as many components as directions, nothing would be left to estimate the noise from.
     most = min(cap, unit.full_rank - (given is None))
     if most < 1:
         return _certain(0, cap, unit)
@@ -104,7 +105,7 @@ def posterior_of_rank(
 
 
 def _exact_rank(unit: Spectrum, given: float | None) -> int | None:
-    """The rank of data without noise: what is left beyond it is rounding."""
+    """The rank of noise-free data, beyond which only rounding is left; None for other data."""
     if given is not None:
         return None
     (L, M), tails = unit.shape, tail_sums(unit)
@@ -121,8 +122,9 @@ def _certain(rank: int, cap: int, unit: Spectrum) -> RankPosterior:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Squared singular values in units of a first guess of the noise, of an L×M matrix; log σ²
-    where it is given; nats that each component gains besides.
+    """Squared singular values of an L×M matrix, in units of a first guess of the noise.
+
+    `given` is log σ² where it is known, `per_component` as in `posterior_of_rank`.
     """
 
     squares: Squares
@@ -147,7 +149,7 @@ class _Problem:
         return np.asarray((self.L - k) * (self.M - k))
 
     def log_noise(self, k: Ranks) -> FloatArray:
-        """log σ² of what k components leave over."""
+        """log σ² of the residual of k components, or the given one."""
         if self.given is not None:
             return np.full(k.shape, self.given)
         return np.log(self.tails[k] / self.cells(k))
@@ -157,9 +159,9 @@ class _Problem:
         return np.asarray(np.sqrt(2 / self.cells(k)))
 
     def shares(self, g2: FloatArray, s2: float) -> FloatArray:
-        """s = v/(1 + v) of spikes that show these values, in decreasing order.
+        """s = v/(1 + v) of the spikes that cause these values, in decreasing order.
 
-        γ²/M ≈ ℓ(1 + (L/M)σ²/(ℓ − σ²)) of a spike ℓ = σ²(1 + v) above the limit.
+        A spike ℓ = σ²(1 + v) above the limit causes γ²/M ≈ ℓ(1 + (L/M)σ²/(ℓ − σ²)).
         """
         c, y = self.L / self.M, g2 / (self.M * s2)
         root = (y + 1 - c) ** 2 - 4 * y
@@ -174,15 +176,16 @@ def _problem(
     L, M = unit.shape
     rest = tail_sums(unit)[start] / ((L - start) * (M - start)) if start < min(L, M) else 0.0
     guess = (given or rest) or float(np.finfo(np.float64).tiny)
-    # A square root at a time: squares of tiny numbers would be 0.
+    # Divide before squaring: squares of tiny numbers would be 0.
     g2 = _compressed((unit.singular_values / np.sqrt(guess)) ** 2, STRONG * M)
     squares = Squares(unit.shape, unit.full_rank, g2, unit.residual / guess, start)
     return _Problem(squares, *squares.shape, None if given is None else 0.0, per_component)
 
 
 def _compressed(g2: FloatArray, most: float) -> FloatArray:
-    """Values beyond `most` on a logarithmic scale: log-likelihoods of 10²⁰ would have no digits
-    left for the components whose number is in doubt.
+    """`g2` with values beyond `most` on a logarithmic scale.
+
+    Log-likelihoods of 10²⁰ would leave no digits for the components whose number is in doubt.
     """
     return np.where(g2 > most, most * (1 + np.log(np.maximum(g2 / most, 1))), g2)
 
@@ -191,7 +194,7 @@ def _compressed(g2: FloatArray, most: float) -> FloatArray:
 
 
 def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
-    """The posterior over a window of ranks that moves until all that matter are inside."""
+    """The posterior over a window of ranks, which moves until it holds all ranks that matter."""
     centre, ahead = start, AHEAD
     for _ in range(WINDOWS):
         first = _n_sure(problem, centre, cap)
@@ -217,7 +220,7 @@ def _with_prior(problem: _Problem, evidence: FloatArray, first: int, start: int)
     """Log of evidence times prior.
 
     Where more than half of all directions would be components, and those do not stand out, the
-    approximation rises although the evidence does not: there it may only fall.
+    approximation rises although the evidence does not. There it is not allowed to rise.
     """
     weight = evidence + _log_prior(first + np.arange(evidence.size))
     beyond = max(problem.squares.full_rank // 2, start) - first
@@ -227,15 +230,15 @@ def _with_prior(problem: _Problem, evidence: FloatArray, first: int, start: int)
 
 
 def _log_prior(ranks: Ranks) -> FloatArray:
-    """Poisson, but for a constant."""
+    """Log of the Poisson prior of the ranks, up to a constant."""
     return np.asarray(ranks * np.log(MEAN) - gammaln(ranks + 1))
 
 
 def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
-    """How many of the leading components are there for certain.
+    """Number of leading components that are certain.
 
-    Each by itself, at the noise of `centre` components, and with all that follow it at the noise
-    that would be found without them: in a small table that may explain much.
+    Each must be certain by itself at the noise of `centre` components, and together with all that
+    follow it at the noise estimated without them, which may explain much in a small table.
     """
     first, last = max(centre - BEHIND, 0), min(centre + 1, cap)
     bulk = spheres.lumped(problem.squares, first, last)
@@ -258,7 +261,7 @@ def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
 
 
 def _regained(problem: _Problem, k: Ranks, s2: float) -> FloatArray:
-    """Log-likelihood that k components regain from σ² = s2 by the noise that is best for them."""
+    """Log-likelihood that k components gain if σ² moves from s2 to the best noise for them."""
     if problem.given is not None:
         return np.zeros(k.shape)
     cells, tails, y = problem.cells(k), problem.tails[k], problem.log_noise(k)
@@ -296,7 +299,7 @@ def _log_density(u: FloatArray, limit: float) -> FloatArray:
 
 
 def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
-    """Values of log σ²: Chebyshev's, over all that any of the ranks can have."""
+    """Chebyshev nodes of log σ², over the range that any of the ranks can have."""
     if problem.given is not None:
         return np.array([problem.given])
     at, width = problem.log_noise(ranks), REACH * problem.width(ranks)
@@ -307,8 +310,9 @@ def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
 
 
 def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> FloatArray:
-    """Log evidence of the ranks from `first`, up to which all are sure, to `last`, or to the first
-    beyond `centre` that is next to impossible.
+    """Log evidence of the ranks from `first` on, where the first `first` components are sure.
+
+    It ends at `last`, or at the first rank beyond `centre` that is next to impossible.
     """
     ranks = np.arange(first, last + 1, dtype=np.int64)
     nodes = _nodes(problem, ranks)
@@ -336,9 +340,9 @@ def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> Floa
 
 
 def _of_noise(problem: _Problem, first: int, nodes: FloatArray) -> FloatArray:
-    """Log-likelihood at each σ² of all that is not contested.
+    """Log-likelihood at each σ² without the contested components.
 
-    A sure component has its best strength, 1 + v = γ²/Mσ²; of its sphere all directions count.
+    A sure component has its best strength, 1 + v = γ²/Mσ²; all directions of its sphere count.
     """
     i, noise = np.arange(first), np.exp(nodes)
     free = problem.L * problem.M - float((problem.M + problem.L - i - 1).sum())
@@ -351,9 +355,10 @@ def _of_noise(problem: _Problem, first: int, nodes: FloatArray) -> FloatArray:
 def _over_noise(
     problem: _Problem, ranks: Ranks, nodes: FloatArray, at_nodes: FloatArray
 ) -> FloatArray:
-    """Integrals over log σ² of each rank's evidence, which is known at the nodes.
+    """Log of each rank's evidence integrated over log σ², from its log at the nodes.
 
-    But for −½(L − k)(M − k) log σ² − (what k components leave)/2σ² it is a low polynomial.
+    But for −½(L − k)(M − k) log σ² − (residual of k components)/2σ², that log is a polynomial of
+    low degree.
     """
     if problem.given is not None:
         return at_nodes[:, 0]
@@ -394,7 +399,7 @@ class _Chain:
         self._above = np.zeros((nodes.size, grid.v.size))
 
     def add(self, fit: FloatArray, log_noise: float) -> None:
-        """One more component; `larger` is the mean share of what is larger than each strength."""
+        """Add a component; `larger` becomes the mean share of all that exceed each strength."""
         terms = fit + self.grid.log_prior + self._above
         top = terms.max(axis=1)
         weights = np.exp(terms - top[:, None])
@@ -411,12 +416,12 @@ class _Chain:
 
 
 def _from_the_end(weights: FloatArray) -> FloatArray:
-    """Sums over all that is larger, each point itself by half."""
+    """Sums over all later points, plus half of each point itself."""
     return np.asarray(np.cumsum(weights[..., ::-1], axis=-1)[..., ::-1] - 0.5 * weights)
 
 
 class _Rooms:
-    """What it is worth that directions make room for each other, for each rank of a window."""
+    """Log-evidence gained as directions make room for each other, for each rank of a window."""
 
     def __init__(self, problem: _Problem, ranks: Ranks) -> None:
         self.problem = problem
@@ -429,7 +434,7 @@ class _Rooms:
         self.frames: list[spheres.Frame] = []
 
     def _frame(self, i: int) -> spheres.Frame:
-        """The frame with i contested components, and how its gain changes with log σ²."""
+        """The frame with i contested components; also sets the slope of its gain over log σ²."""
         k, y = self.beside + i, float(self.log_noise[i])
         shares = self._shares(i)
         near = self.frames[i - 1].near if i else None
@@ -447,7 +452,7 @@ class _Rooms:
         return self.problem.shares(self.bulk.values[: self.beside + i], noise)
 
     def gain(self, i: int, nodes: FloatArray) -> FloatArray:
-        """The gain at some noises; in the order of ranks: each begins where the last ended."""
+        """The gain at the nodes; call in the order of ranks: each begins where the last ended."""
         if i == len(self.frames):
             self.frames.append(self._frame(i))
         return np.asarray(self.frames[i].gain + self.slopes[i] * (nodes - self.log_noise[i]))
@@ -455,7 +460,7 @@ class _Rooms:
     def worth(
         self, i: int, grid: _Strengths, larger: tuple[FloatArray, float] | None
     ) -> FloatArray:
-        """How it depends on the strength of the i-th contested component, relative to `gain`."""
+        """Log-evidence by strength of the i-th contested component, relative to `gain`."""
         k, y = self.beside + i, float(self.log_noise[i + 1])
         worth = self._of_far_ones(grid.s, y)
         if not k:
@@ -473,7 +478,7 @@ class _Rooms:
         return np.asarray(worth + room[:-1] - room[-1])
 
     def _of_far_ones(self, s: FloatArray, log_noise: float) -> FloatArray:
-        """Sure components far above, whose gaps are so large that only shares count."""
+        """The part of sure components far above, whose gaps are so large that only shares count."""
         g2 = self.problem.g2[: self.first - self.beside]
         if not g2.size:
             return np.zeros(s.size)

@@ -48,7 +48,7 @@ def minka(spectrum: Spectrum) -> Evidence:
 
     p(U)(2π)^{m/2}|A|^{−1/2} approximates an average over bases of a factor that is at most 1. Where
     eigenvalues are nearly equal, Laplace's approximation exceeds that, without limit where they are
-    equal; it is held to 1, and the angle between two directions to its range of π.
+    equal; it is capped at 1, and the angle between two directions at its range of π.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -117,7 +117,7 @@ def _blocks(n: int, size: int = 256) -> list[slice]:
 
 
 def _log_gap(larger: FloatArray, smaller: FloatArray, N: float) -> FloatArray:
-    """log(λᵢ − λⱼ), the difference held above the one whose rotation angle has range π."""
+    """log(λᵢ − λⱼ), with differences at least the one whose rotation angle has range π."""
     least = np.sqrt(larger * (2 / np.pi / N)) * np.sqrt(smaller)
     return np.log(np.maximum(larger - smaller, least))
 
@@ -131,7 +131,7 @@ def _log_gaps_to_unlisted(unit: Spectrum, lam: FloatArray, n_listed: int) -> Flo
 
 
 def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) -> int:
-    """How many singular values exceed the edge σ(√L + √M) of pure noise.
+    """Number of singular values above the edge σ(√L + √M) of pure noise.
 
     Without a noise variance, each k gives one: the residual of k components over its
     (L − k)(M − k) degrees of freedom. The answer is the first k at which the
@@ -160,7 +160,7 @@ def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) ->
 
 
 def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> int:
-    """How many singular values exceed the optimal hard threshold of Gavish and Donoho (2014).
+    """Number of singular values above the optimal hard threshold of Gavish and Donoho (2014).
 
     The threshold is λ*(β)·√max(L, M)·σ for known noise. For unknown noise the median singular value
     over the square root of the Marčenko–Pastur median stands for √max(L, M)·σ, which needs every
@@ -194,7 +194,7 @@ def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> in
 
 
 def screenot(spectrum: Spectrum, largest: int = 20) -> int:
-    """How many singular values exceed the threshold of ScreeNOT (Donoho, Gavish, Romanov 2023).
+    """Number of singular values above the threshold of ScreeNOT (Donoho, Gavish, Romanov 2023).
 
     The noise may have any spectrum. The rule takes that of the data, and replaces the first
     `largest` singular values, which must include the signal, by what the shape of the others
@@ -226,7 +226,7 @@ def screenot(spectrum: Spectrum, largest: int = 20) -> int:
 
 
 def _least_error(z: FloatArray, beta: float) -> float:
-    """Where y·D′(y)/D(y) = −4, for noise whose largest singular value is 1."""
+    """The y with y·D′(y)/D(y) = −4, for noise whose largest singular value is 1."""
 
     def excess(y: float) -> float:
         gaps = y**2 - z**2

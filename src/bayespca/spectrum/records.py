@@ -16,13 +16,13 @@ Vector = Annotated[FloatArray, 1]
 
 
 def samples(n: int, center: bool) -> int:
-    """M of n rows: a mean that is removed, which is integrated out, costs one of them."""
+    """M for n rows: one less if their mean is removed, which integrates it out."""
     return max(n - 1, 1) if center else n
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """What the closed forms need to know of a matrix V of size L×M (features × samples).
+    """Singular values, shape and sum of squares of a matrix V of size L×M (features × samples).
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -40,7 +40,7 @@ class Spectrum:
         The largest singular values, in decreasing order: all min(L, M) of them, or fewer.
     shape
         (L, M): number of features, number of samples (one less than the rows after centring).
-        Rows that count by weights may add up to a number of samples that is not whole.
+        With weighted rows the number of samples need not be whole.
     sum_of_squares
         ‖V‖², needed when `singular_values` are not all of them. Singular values that are not
         given and not accounted for by `sum_of_squares` are zero.
@@ -51,9 +51,9 @@ class Spectrum:
         Rounding error of the singular values relative to the largest: that of float64, unless
         they were computed from float32. It bounds the noise from below.
     n_values
-        How many singular values there are, min(L, M) by default. Where rows count by weights there
-        may be more than M, but never more than M that a method could keep: the others are noise,
-        of which only the sum of squares is needed.
+        Number of singular values of V, min(L, M) by default. With weighted rows there may be more
+        than M, but no method keeps more than M: the others are noise, and only their sum of squares
+        is needed.
     """
 
     singular_values: Vector
@@ -91,7 +91,7 @@ class Spectrum:
 
     @property
     def full_rank(self) -> int:
-        """min(L, M): how many singular values the matrix has."""
+        """min(L, M), the number of singular values of the matrix."""
         return int(min(self.shape))
 
     @property
@@ -131,7 +131,7 @@ class Spectrum:
         )
 
     def with_resolution(self, resolution: float) -> Spectrum:
-        """The same singular values with other rounding errors."""
+        """The same spectrum with another `resolution`."""
         return Spectrum(
             self.singular_values,
             self.shape,
@@ -142,7 +142,7 @@ class Spectrum:
         )
 
     def of_rounded(self, error: float) -> Spectrum:
-        """The same of entries that were rounded, by `error` or less: noise is not below that."""
+        """The same spectrum for entries rounded by `error` or less, which bounds the noise."""
         if not self.singular_values.size or not self.singular_values[0]:
             return self
         size = error / self.scale * float(np.sqrt(self.shape).sum())
@@ -152,7 +152,7 @@ class Spectrum:
     def check(self) -> None:
         """Raise ValueError unless it could have been made by the constructor.
 
-        That one's sums may differ by rounding from those of another machine.
+        The constructor's sums may differ by rounding from those of another machine.
         """
         again = Spectrum(
             *(self.singular_values, self.shape, self.sum_of_squares),
@@ -165,7 +165,7 @@ class Spectrum:
 
 
 def _checked_shape(shape: tuple[int, float]) -> tuple[int, float]:
-    """The shape, its entries int where they are whole: M need not be."""
+    """The shape, with whole entries as int: M need not be whole."""
     try:
         L, M = shape
         good = int(L) == L and L >= 1 and 0 < M < np.inf
@@ -217,7 +217,7 @@ def _sum_of_squares(values: FloatArray) -> float:
 def n_with_room(
     squares: FloatArray, total: float, n_values: int, slack: float = 0.5 * SLACK_OF_SPECTRUM
 ) -> int:
-    """How many leading values, of `squares`, leave room for the rest of the sum below them."""
+    """Number of leading `squares` whose remainder of `total` fits into values below them."""
     rest = total - np.cumsum(squares)
     room = (n_values - 1 - np.arange(squares.size)) * squares
     holds = rest <= room + slack * total
@@ -308,7 +308,7 @@ def _live(prior_variance: FloatArray) -> FloatArray:
     return np.where(prior_variance > 0, prior_variance, 1.0)
 
 
-# The code of advice on components that min_components keeps, and EVB would not.
+# Code of the advice on components that min_components keeps and EVB would drop.
 AT_LEAST = "at-least"
 ALL_ZERO = "all-zero"
 
@@ -328,7 +328,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Status:
-    """How far an answer can be trusted. `exact` is False when more data could change it.
+    """Reliability of an answer, with advice. `exact` is False when more data could change it.
 
     >>> from bayespca.spectrum import Status
     >>> status = Status().but("zero-one", "All values are 0 or 1.")
@@ -344,7 +344,7 @@ class Status:
         return replace(self, exact=self.exact and exact, advice=(*self.advice, Advice(code, text)))
 
     def __add__(self, other: Status) -> Status:
-        """Both together."""
+        """The advice of both; exact if both are."""
         return Status(self.exact and other.exact, self.advice + other.advice)
 
     def __contains__(self, code: object) -> bool:
@@ -356,7 +356,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a method makes of a spectrum.
+    """The answer of a method for a spectrum.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -385,11 +385,11 @@ class Solution:
     free_energy
         F in nats with all constants: −log evidence bound. Point-estimated factors count through
         the density of their prior, without the entropy of their pseudo-Dirac posterior.
-        ∞ when no proper prior was given to a factor that is integrated out with the other.
+        ∞ when both factors are integrated out and no proper prior was given.
     rank_free_energies
         Fₖ − min F for each rank k = 0, 1, …: the lowest free energy with exactly k components
-        kept. ∞ where no such solution exists. exp(−Fₖ) is no probability, as the bound is loosest
-        for the larger rank: `posterior_of_rank` has those.
+        kept. ∞ where no such solution exists. exp(−Fₖ) is no probability, as the bound is looser
+        for larger ranks: `posterior_of_rank` gives probabilities.
     status
         Whether the answer is exact, with advice.
     """
@@ -407,7 +407,7 @@ class Solution:
 
 
 def holding(singular_values: Vector, share: float) -> int:
-    """How many of the first singular values hold a share of the sum of all squares."""
+    """Number of leading singular values that hold a share of the sum of all squares."""
     if not singular_values.size:
         return 0
     held = np.cumsum((singular_values / singular_values[0]) ** 2)
@@ -416,7 +416,7 @@ def holding(singular_values: Vector, share: float) -> int:
 
 @dataclass(frozen=True)
 class RankPosterior:
-    """Probabilities of the numbers of components above the detection limit.
+    """Probability of each number of components above the detection limit.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -433,7 +433,7 @@ class RankPosterior:
     probabilities
         Index = number of components. Those far from the most probable one are 0.
     log_evidence
-        Log of the evidence of each, in nats, relative to the most probable one's; −∞ far from it.
+        Log evidence of each, in nats, relative to that of the most probable one; −∞ far from it.
     limit
         √(L/M): the variance of a component over that of the noise must exceed it to be counted.
     """
@@ -444,5 +444,5 @@ class RankPosterior:
 
     @property
     def rank(self) -> int:
-        """The most probable number."""
+        """The most probable number of components."""
         return int(np.argmax(self.probabilities))

@@ -1,4 +1,4 @@
-"""`solve`: from a spectrum to everything a method says about it."""
+"""`solve`: a method's full answer for a spectrum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tolerances import EPS, LOG_2PI
 
 # From this share of the rank bound on, EVB's noise estimate is visibly too small or too large.
 NEAR_BOUND = 0.75
-# Data this small beside the standard deviation of the noise are nothing.
+# Data this small relative to the standard deviation of the noise count as zero.
 NEGLIGIBLE = 1e-150
 NOISE_FREE = (
     "The noise is at the level of rounding errors: as far as they show, the data have "
@@ -68,11 +68,11 @@ def solve(
     least_noise
         The smallest noise variance that an estimate may have.
     other_ranks
-        Whether the free energies of other ranks are wanted, each at its own best noise; without
-        them it takes half the time.
+        Whether to compute the free energies of other ranks, each at its own best noise; skipping
+        them halves the time.
     exactly
-        The rank to keep, with ``"evb"``: its lowest free energy with so many components, as far as
-        there are solutions that keep them.
+        The rank to keep, with ``"evb"``: the solution of lowest free energy with so many
+        components, or with as many as a solution can keep.
     """
     chosen = _checked_method(method, prior_variance, max_rank)
     unit = _beside(noise_variance, spectrum).at_unit_scale()
@@ -89,7 +89,7 @@ def solve(
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be solved: a spectrum at unit scale, a method and the components allowed."""
+    """The problem to solve: a spectrum at unit scale, a method and the components allowed."""
 
     spectrum: Spectrum
     method: Method
@@ -108,7 +108,7 @@ class Problem:
 class Answer:
     """Noise, rank and energies 2Fₖ of the ranks (up to a constant), at unit scale.
 
-    `free_energy` is given where it is not that of the prior's components.
+    `free_energy` is set where it does not follow from the prior's components.
     """
 
     noise_variance: float
@@ -146,7 +146,7 @@ def _checked_max_rank(max_rank: int | None, spectrum: Spectrum) -> int:
 
 
 def _beside(noise_variance: float | str, spectrum: Spectrum) -> Spectrum:
-    """A spectrum that is nothing beside a noise so large that squares of their ratio overflow."""
+    """The spectrum, or zeros if the noise is so large that squares of their ratio overflow."""
     if isinstance(noise_variance, str) or not 0 < noise_variance < np.inf:
         return spectrum
     largest = float(spectrum.singular_values.max(initial=0.0))
@@ -188,7 +188,7 @@ def _answer(problem: Problem, given: float | None) -> Answer:
 
 
 def borrowed_noise(method: str) -> tuple[str, str]:
-    """What to tell of a noise variance that is not the method's own: code and text."""
+    """Code and text of the advice that the noise variance is not the method's own."""
     return (
         "borrowed-noise",
         f"The free energy of {method!r} has no usable minimum over the noise: "
@@ -222,7 +222,7 @@ def _rank_advice(prior: Prior, answer: Answer) -> Status:
 
 
 def near_bound(prior: Prior, rank: int) -> Status:
-    """What to say of a rank beyond which EVB could hardly find the noise."""
+    """Advice for a rank so large that EVB can hardly estimate the noise."""
     if not isinstance(prior, EmpiricalVB) or not rank or rank < NEAR_BOUND * prior.rank_limit:
         return Status()
     return Status().but("near-rank-bound", _near(rank, prior.rank_limit))
@@ -251,7 +251,7 @@ def _rank_energies_at(problem: Problem, rank: int, x: FloatArray, s: float) -> F
     """2Fₖ − 2F₀ at noise s; ∞ where a component to be kept has no such solution.
 
     The free energies of local empirical PB and MAP cannot be compared between ranks: switching a
-    component off takes them to −∞. All weight is on the rank found, then.
+    component off takes them to −∞. All weight is then on the rank found.
     """
     energies = np.full(x.size + 1, np.inf)
     if not isinstance(problem.prior, GivenPrior | EmpiricalVB):
@@ -310,7 +310,7 @@ def _solution(problem: Problem, answer: Answer) -> Solution:
 
 
 def _n_live(problem: Problem, rank: int, s: float) -> int:
-    """How many of the kept components are not shrunk to nothing, where the rank was imposed."""
+    """Number of kept components that are not shrunk to zero: all unless the rank was imposed."""
     if problem.method.chooses_rank:
         return rank
     x = problem.gamma[:rank] / s * problem.gamma[:rank]
@@ -350,7 +350,7 @@ def _relative(energies: FloatArray) -> FloatArray:
 
 
 def _cut_off_advice(problem: Problem, answer: Answer) -> Status:
-    """Whether a truncated spectrum was too short to be sure of the answer."""
+    """The answer's status, with advice if a truncated spectrum was too short to be sure of it."""
     unit, known = problem.spectrum, problem.spectrum.singular_values.size
     if unit.is_complete or problem.max_rank <= known or answer.rank < known:
         return answer.status
@@ -363,7 +363,7 @@ def _cut_off_advice(problem: Problem, answer: Answer) -> Status:
 
 
 def _of_zeros(problem: Problem) -> Solution:
-    """Data that are zero throughout: nothing to keep, and no noise."""
+    """The solution for data that are zero throughout: nothing to keep, and no noise."""
     empty, n = np.zeros(0), problem.gamma.size
     zeros = np.zeros(n)
     return Solution(

@@ -1,7 +1,7 @@
-"""Many spectra side by side under EVB: what `solve` finds one by one, in a few calls for all.
+"""Many spectra side by side under EVB: the answers of `solve`, in a few calls for all of them.
 
-Letters as in `closed_form`. With x = z + L + M + LM/z a kept component has, in the balanced scale
-in which `moments` gives them, variances s/γ of both factors, and prior variances over these
+Letters as in `closed_form`. With x = z + L + M + LM/z, both factors of a kept component have
+variance s/γ in the balanced scale of `moments`, and the ratios of prior to posterior variances are
 
     cₐ²/σₐ² = 1 + z/M,    c_b²/σ_b² = 1 + z/L.
 """
@@ -75,7 +75,7 @@ class Spectra:
 
     @cached_property
     def drop_noise(self) -> FloatArray:
-        """The noise from which on a component is dropped."""
+        """The noise above which a component is dropped."""
         return self.g2 / self.thresholds[:, None]
 
     @cached_property
@@ -87,10 +87,10 @@ class Spectra:
 
 @dataclass(frozen=True, eq=False)
 class EVBForms:
-    """The closed forms of spectra at a noise variance each.
+    """Closed forms of many spectra, each at its own noise variance.
 
-    `x` and `z` of each spectrum count up to its rank; `free_energy` has all constants. What scores
-    and loadings pay is ½Σ log(cₐ²/σₐ²) and ½L·Σ log(c_b²/σ_b²).
+    `x` and `z` of each spectrum count up to its rank; `free_energy` has all constants.
+    `latent_cost` is ½Σ log(cₐ²/σₐ²), `loading_cost` is ½L·Σ log(c_b²/σ_b²).
     """
 
     spectra: Spectra
@@ -123,7 +123,7 @@ class EVBForms:
 
 @dataclass(frozen=True, eq=False)
 class EVBForm:
-    """What EVB keeps of one spectrum: singular values γ, and their x and z."""
+    """Components that EVB keeps of one spectrum: singular values γ with their x and z."""
 
     L: int
     M: float
@@ -156,7 +156,7 @@ class EVBForm:
 
 
 def closed_forms(spectra: Spectra, noise: FloatArray) -> EVBForms:
-    """EVB at a noise variance of each spectrum."""
+    """EVB's closed form of each spectrum at its noise variance."""
     (L, M), s = spectra.sizes, noise[:, None]
     rank = (spectra.drop_noise > s).sum(axis=1)
     kept = np.arange(int(rank.max(initial=0))) < rank[:, None]

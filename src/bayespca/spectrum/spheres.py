@@ -18,21 +18,21 @@ from .records import FloatArray
 
 # Values next to the contested ones that count by themselves; the others are lumped.
 NEAR = 10
-# Lumps of the other values that are known, and of those that are not.
+# Number of lumps of the other known values, and of the unknown ones.
 LUMPS = 12
 UNKNOWN = 24
 # Points of a table of sphere averages.
 POINTS = 48
-# Steps of Newton's method for a saddlepoint, of which four are the rule, and the least there is.
+# Largest number of Newton steps for a saddlepoint, usually four, and the smallest saddlepoint.
 STEPS, LEAST = 30, 1e-3
 LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)
 class Values:
-    """Squared singular values from the `first` on, largest first, with their weights.
+    """Squared singular values from index `first` on, largest first, with their weights.
 
-    The first `n_single` have weight 1 and count by themselves.
+    The first `n_single` have weight 1: each stands for itself.
     """
 
     values: FloatArray
@@ -45,7 +45,7 @@ class Values:
 class Squares:
     """Squared singular values in units of the noise, and the sum of those that are not known.
 
-    `n_signal` are probably not noise: what is beyond them follows the law of noise.
+    The first `n_signal` are probably not noise; the others follow the law of noise.
     """
 
     shape: tuple[int, float]
@@ -58,9 +58,9 @@ class Squares:
 def lumped(squares: Squares, first: int, last: int) -> Values:
     """Values from `first` on: those up to `last` and a few more as they are, the rest in lumps.
 
-    A lump of values that are known is two points with their mean and variance. Values that are not
-    known are quantiles of what the Marchenko–Pastur law has below them, scaled to the sum of
-    squares that they have. Directions beyond the rank of the matrix have the value 0.
+    A lump of known values is two points with their mean and variance. Unknown values are quantiles
+    of the Marchenko–Pastur law below the known ones, scaled to their sum of squares. Directions
+    beyond the rank of the matrix have the value 0.
     """
     L, g2 = squares.shape[0], squares.g2
     n_single = min(g2.size, last + NEAR)
@@ -94,8 +94,9 @@ def _of_the_law(squares: Squares, n_unknown: int) -> tuple[FloatArray, FloatArra
 
 
 def saddlepoints(x: FloatArray, weights: FloatArray, near: FloatArray | None = None) -> FloatArray:
-    """θ with Σ ½w/(θ + x) = 1 over the last axis, from below, where 1/Σ is nearly linear in θ; or
-    from `near` it.
+    """θ with Σ ½w/(θ + x) = 1 over the last axis, by Newton's method for 1/Σ, nearly linear in θ.
+
+    The iteration starts from below, or from `near`.
     """
     theta = np.full(x.shape[:-1], 0.5) if near is None else near
     for _ in range(STEPS):
@@ -113,8 +114,9 @@ def saddlepoints(x: FloatArray, weights: FloatArray, near: FloatArray | None = N
 def log_averages(
     x: FloatArray, weights: FloatArray, near: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """log E exp(−Σ xⱼuⱼ²) up to a constant of the dimension, θ, and the curvature at θ; to begin
-    with a θ that is `near`.
+    """log E exp(−Σ xⱼuⱼ²) without its `log_constant`, θ, and the curvature at θ.
+
+    The search for θ starts from `near`.
     """
     theta = saddlepoints(x, weights, near)
     return _at(theta, x, weights) + theta, theta, _curvature(theta, x, weights)
@@ -126,7 +128,7 @@ def _curvature(theta: FloatArray, x: FloatArray, weights: FloatArray) -> FloatAr
 
 
 def _at(theta: FloatArray, x: FloatArray, weights: FloatArray) -> FloatArray:
-    """What a saddlepoint gives besides θ itself: curvature, product, second-order term."""
+    """The terms of a log average other than θ itself: curvature, product, second-order term."""
     below = theta[..., None] + x
     inverse = 1 / below
     k2 = 0.5 * (weights * inverse**2).sum(-1)
@@ -141,13 +143,13 @@ def _at(theta: FloatArray, x: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def log_constant(dimension: FloatArray) -> FloatArray:
-    """What `log_averages` leaves out: log Γ(d/2) − ½ log 2π."""
+    """The constant that `log_averages` leaves out: log Γ(d/2) − ½ log 2π."""
     found: FloatArray = gammaln(dimension / 2) - 0.5 * LOG_2PI
     return found
 
 
 def from_each_on(bulk: Values, n: int) -> tuple[FloatArray, FloatArray]:
-    """Differences to the i-th value of those from it on, and their weights, for the first n."""
+    """Differences gᵢ − gⱼ, and weights, of all values j from the i-th on, for the first n i."""
     later = np.arange(bulk.values.size) >= np.arange(n)[:, None]
     gaps = np.where(later, bulk.values[:n, None] - bulk.values, 0.0)
     return gaps, np.where(later, bulk.weights, 0.0)
@@ -155,13 +157,13 @@ def from_each_on(bulk: Values, n: int) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class SphereTable:
-    """log E exp(−t Σ (gᵢ − gⱼ)uⱼ²) of each of some spheres as a function of log t."""
+    """log E exp(−t Σ (gᵢ − gⱼ)uⱼ²) of several spheres i, each as a function of log t."""
 
     log_t: FloatArray
     values: FloatArray
 
     def __call__(self, i: int, log_t: FloatArray) -> FloatArray:
-        """Between its points the cubic that has their slopes."""
+        """The log average of sphere i, by cubic Hermite interpolation between the points."""
         x, f = self.log_t[i], self.values[i]
         slope = np.gradient(f, x)
         left = np.clip(np.searchsorted(x, log_t) - 1, 0, x.size - 2)
@@ -175,10 +177,10 @@ class SphereTable:
 def sphere_table(
     bulk: Values, n: int, dimension: FloatArray, t: tuple[float, float]
 ) -> SphereTable:
-    """The averages of the first n spheres for all t between two bounds.
+    """Table of the log averages of the first n spheres, for all t between two bounds.
 
-    With y = θ/t the saddlepoint is Σ ½w/(y + gᵢ − gⱼ) = t: explicit in t, so that points are chosen
-    by y and nothing has to be solved.
+    With y = θ/t the saddlepoint is Σ ½w/(y + gᵢ − gⱼ) = t: explicit in t, so points are chosen by y
+    and no equation has to be solved.
     """
     gaps, weights = from_each_on(bulk, n)
     low, high = np.log(0.45 / t[1]), np.log(0.55 * dimension / t[0])
@@ -199,8 +201,8 @@ class Frame:
     The i-th direction is drawn towards the j-th singular value by sᵢ, but the j-th direction has
     it, which is worth sⱼ: its exponents are (sᵢ − sⱼ)(aᵢ − aⱼ) where there is a j-th direction, and
     sᵢ(aᵢ − aⱼ) elsewhere. That is right in two dimensions, for directions that are certain, and for
-    any number of equal ones. `gain` is by how much the average over frames exceeds the product of
-    averages over spheres that do not make room; `near` are the saddlepoints of both.
+    any number of equal ones. `gain` is the log of the average over frames, relative to the product
+    of averages over spheres that do not make room; `near` has the saddlepoints of both.
     """
 
     gain: float
@@ -212,7 +214,7 @@ class Frame:
 def frame(
     bulk: Values, shares: FloatArray, noise_variance: float, near: FloatArray | None = None
 ) -> Frame:
-    """The frame of so many directions, to begin with the saddlepoints of one with fewer."""
+    """The frame of directions with these shares; its search starts at the saddlepoints `near`."""
     k, n = shares.size, bulk.values.size
     gaps, weights = from_each_on(bulk, k)
     a = gaps / (2 * noise_variance)
@@ -229,7 +231,7 @@ def frame(
 
 
 def log_room(found: Frame, x: FloatArray, less: FloatArray) -> FloatArray:
-    """By how much each sphere's log average grows when one exponent falls from x to `less`.
+    """Growth of each sphere's log average when one exponent falls from x to `less`.
 
     `found` is a frame of as many directions as x has rows. All other exponents of a sphere act as a
     number of equal ones with the same first and second derivatives at θ.

@@ -1,6 +1,6 @@
-"""How small is nothing: the tolerances that several modules share, with the reason for each.
+"""Tolerances that several modules share, with the reason for each.
 
-A number that belongs to one algorithm alone (how many rounds, how large a block) stays beside it.
+A number that belongs to one algorithm alone (how many rounds, how large a block) stays with it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ SLACK_OF_FREE_ENERGY = 1e-9
 SLACK_OF_SPECTRUM = 1e-6
 # Relative to the largest: rounding errors of singular values that are roots of eigenvalues.
 RESOLUTION_OF_SQUARES = EPS**0.5
-# So many rounding errors of the largest singular value, and a smaller one may be nothing else: what
-# LAPACK leaves of exact zeros, with room to spare.
+# Singular values below this many rounding errors of the largest may be exact zeros: what LAPACK
+# leaves of those, with room to spare.
 ROUNDING_ERRORS = 16
 # Residuals smaller than this, relative to the sum of squares, are not taken from a difference.
 CANCELS = 1e-6
-# Relative to its diagonal, what makes a matrix positive definite that is not by rounding.
+# Relative to its diagonal: added to a matrix that rounding errors keep from positive definite.
 JITTER = 1e-12
-# Relative to the largest, a moment too small for coordinates to be whitened by it.
+# Relative to the largest: a moment too small to whiten coordinates with.
 SINGULAR = 1e-8
-# Relative to the largest, an eigenvalue of Σwwᵀ over the cells of a row that counts as 0.
+# Relative to the largest: an eigenvalue of Σwwᵀ over the cells of a row that counts as 0.
 UNDETERMINED = 1e-12
 
 # The least noise, relative to the mean square of the data unless said otherwise.
@@ -42,8 +42,8 @@ UNDETERMINED = 1e-12
 LEAST_NOISE_OF_SWEEPS = 1e-14
 # Data with holes: noise below it is rounding.
 LEAST_NOISE_WITH_HOLES = 1e-12
-# Tensors: with less, rounding errors of a factor beside components that are on their way to zero
-# would be larger than it.
+# Tensors: less would be below the rounding errors of a factor beside components that are on their
+# way to zero.
 LEAST_NOISE_OF_TENSORS = 1e-10
 # Bishop's model with holes, where the iteration starts.
 LEAST_NOISE_AT_START = 1e-8
@@ -52,11 +52,11 @@ LEAST_NOISE_OF_ML = 1e-6
 # Relative to the variance of a feature: below it a feature is its components' exact image, and the
 # likelihood grows without bound (a Heywood case).
 LEAST_NOISE_OF_FEATURES = 1e-6
-# Noise taken from EVB: with less, nothing is left of the digits of a point-estimated factor.
+# Noise taken from EVB: with less, a point-estimated factor loses all its digits.
 LEAST_BORROWED = 1e-9
-# The same for complete data, whose sweeps are held against a finer measure.
+# Noise taken from EVB, for complete data, whose sweeps are held against a finer measure.
 LEAST_BORROWED_OF_SWEEPS = 1e-7
-# The same for tensors, where there are several such factors.
+# Noise taken from EVB, for tensors, where there are several such factors.
 LEAST_BORROWED_OF_TENSORS = 1e-6
 # Clusters in data without noise: a density needs some.
 NO_NOISE = 1e-30
@@ -64,10 +64,10 @@ NO_NOISE = 1e-30
 START_NOISE = 0.1
 
 # Components on their way out.
-# Relative to the size of the data: a component whose learned prior has shrunk to this is gone. A
-# learned prior takes one that the data do not support there in a few sweeps, and would go on to 0.
+# Relative to the size of the data: a component whose learned prior has shrunk to this is gone. One
+# that the data do not support gets there in a few sweeps, and would go on to 0.
 GONE = 1e-10
-# The same in units of logits, which have a scale of their own.
+# `GONE` in units of logits, which have a scale of their own.
 GONE_OF_BITS = 1e-8
 # Relative to the size of the data: a point estimate this small is on its way to zero.
 VANISHED = 1e-6
@@ -80,7 +80,7 @@ SWITCHED_OFF = 1e-2
 CALM = 1e-4
 
 # Bounds that keep numbers finite.
-# Prior variance, in units of the data, that leaves a component alone.
+# Prior variance, in units of the data, that leaves a component unconstrained.
 WIDE = 1e12
 # Smallest learned prior variance of a mode of a tensor, whose components are dropped by `GONE`.
 LEAST_PRIOR = 1e-16
@@ -88,6 +88,6 @@ LEAST_PRIOR = 1e-16
 LEAST_RIDGE = 1e-8
 # The smallest prior variance of the means of binary data.
 LEAST_SPREAD = 1e-6
-# The nearest that a probability found by maximum likelihood comes to 0 and 1: what was never seen
-# is improbable, not impossible.
+# Closest that a maximum-likelihood probability may come to 0 and 1: what was never seen is
+# improbable, not impossible.
 LEAST_PROBABILITY = 1e-9

@@ -1,1 +1,1 @@
-"""Tensors: Bayesian Tucker factorization that finds the size of its core."""
+"""Tensors: Bayesian Tucker factorization with a learned core size."""

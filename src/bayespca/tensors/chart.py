@@ -1,4 +1,4 @@
-"""States of a Tucker factorization as vectors: factors, core, mean, and logarithms of variances."""
+"""States of a Tucker factorization as vectors, for acceleration."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .updates import with_core
 
 @dataclass(frozen=True, eq=False)
 class _Mode:
-    """Ã = A·diag(c), for a core of unit variance a priori, and the logarithm of its rows' mean
-    covariance, (0, 0) where they are points.
+    """Ã = A·diag(c), for a core of unit prior variance, and the logarithm of the mean covariance of
+    its rows, of shape (0, 0) for point estimates.
     """
 
     rows: FloatArray
@@ -52,7 +52,7 @@ class _Parts:
         return np.concatenate([array.ravel() for array in self.arrays])
 
     def at(self, vector: Vector) -> _Parts:
-        """Parts like these, of another vector."""
+        """Parts of the same shapes, read from another vector."""
         arrays = self.arrays
         pieces = np.split(vector, np.cumsum([array.size for array in arrays])[:-1])
         shaped = [x.reshape(array.shape) for x, array in zip(pieces, arrays, strict=True)]
@@ -61,7 +61,7 @@ class _Parts:
         return _Parts(modes, shaped[2 * N], tuple(shaped[2 * N + 1 :]))
 
     def turned_to(self, other: _Parts) -> _Parts:
-        """The parts with components that are as those of others are."""
+        """The parts with components rotated towards those of others."""
         turns = [turn_to(a.rows, b.rows) for a, b in zip(self.modes, other.modes, strict=True)]
         modes = tuple(mode.turned(Q) for mode, Q in zip(self.modes, turns, strict=True))
         return replace(self, modes=modes, core=times(self.core, [Q.T for Q in turns]))
@@ -69,7 +69,10 @@ class _Parts:
 
 @dataclass(frozen=True, eq=False)
 class TuckerChart:
-    """The core is solved for anew at each vector: all of its covariance follows from the rest."""
+    """Vectors of factors, core, mean and logarithms of variances.
+
+    `at` solves for the core again, since its covariance follows from the rest.
+    """
 
     data: TuckerCells
     problem: TuckerProblem
@@ -128,7 +131,7 @@ class TuckerChart:
         return np.concatenate(found)
 
     def _priors(self, state: TuckerState, here: _Parts, goal: _Parts) -> tuple[FloatArray, ...]:
-        """Those that are learned grow as the roots of components' sizes do."""
+        """Priors at `goal`: learned ones grow with the norms of the components."""
         if not self.problem.prior.is_learned:
             return state.priors
         found = []
@@ -156,7 +159,7 @@ def _mode(rows: TuckerRows, root: FloatArray) -> _Mode:
 def _rows(
     old: TuckerRows, prior: FloatArray, root: FloatArray, here: _Mode, goal: _Mode
 ) -> TuckerRows:
-    """A factor at another place, in units of the roots of other priors."""
+    """The factor at `goal`, in units of the roots of its new priors."""
     cov, c = old.cov, np.sqrt(prior)
     if goal.spread.size:
         T = change_of_root(here.spread, goal.spread) * c / root[:, None]

@@ -1,8 +1,8 @@
-"""`noise="auto"`: whether slices have noise of their own, by the evidence.
+"""`noise="auto"`: the evidence decides whether slices have their own noise.
 
-A few sweeps with equal noise come first. Where what they leave over is the same in all slices, but
-for chance, equal noise it is. Else noise of slices is fitted, and equal noise as long as it may
-still come near. Free energies are both in the units of the data; each gamma prior that was learned
+A few sweeps with equal noise come first. If their residuals are the same in all slices, apart from
+chance, the noise is equal. Otherwise noise by slice is fitted, and then equal noise for as long as
+it may still catch up. Both free energies are in the units of the data; each learned gamma prior
 costs ½ log of the number of its slices.
 """
 
@@ -20,20 +20,21 @@ from .data import TuckerCells
 from .fit import ISOTROPIC, PER_MODE, TuckerFit, TuckerModel
 from .noise import expected_squares
 
-# Sweeps before residuals are looked at.
+# Sweeps before residuals are examined.
 FIRST_SWEEPS = 10
-# Nats by which equal noise is behind, and steps like the last one after which it still would be.
+# The fit with equal noise ends when it is this many nats behind, and would still be behind after
+# this many steps like the last one.
 FAR_BEHIND = 100.0
 PATIENCE = 200
 
-# Nats that variances of their own gain, from sums of squares and their numbers.
+# Nats gained by separate variances, from sums of squares and their numbers of cells.
 Gain = Callable[[FloatArray, FloatArray], float]
 
 
 def choose(
     model: TuckerModel, data: TuckerCells, looping: inference.Looping, gain: Gain, least: float
 ) -> TuckerFit:
-    """The fit with the most evidence; noise of slices is tried if they promise so many nats."""
+    """The fit with the most evidence; noise by slice is tried if it promises `least` nats."""
     quiet = replace(looping, callback=None, checkpoint=None)
     if promised(model, data, quiet, gain) <= least:
         return with_evidence(inference.fit(model, data, looping), {ISOTROPIC: 0.0})
@@ -43,7 +44,7 @@ def choose(
 
 
 def better(equal: TuckerFit, own: TuckerFit) -> TuckerFit:
-    """The one with more evidence of two fits, with equal noise and with noise of slices."""
+    """The fit with more evidence, of one with equal noise and one with noise by slice."""
     gain = equal.free_energy - own.free_energy - learned_by(own.sizes)
     return with_evidence(own if gain > 0 else equal, {ISOTROPIC: 0.0, PER_MODE: gain})
 
@@ -51,7 +52,7 @@ def better(equal: TuckerFit, own: TuckerFit) -> TuckerFit:
 def promised(
     model: TuckerModel, data: TuckerCells, looping: inference.Looping, gain: Gain
 ) -> float:
-    """Nats that variances of slices would gain after a few sweeps with equal noise."""
+    """Nats that separate variances of slices would gain after a few sweeps with equal noise."""
     settled = inference.settle(model, data, replace(looping, max_iter=FIRST_SWEEPS))
     found, squares = settled.data, expected_squares(settled.run.state, settled.data)
     counts = found.cells_along
@@ -62,7 +63,7 @@ def promised(
 
 
 def learned_by(shape: tuple[int, ...]) -> float:
-    """What learning a prior for each mode costs."""
+    """Cost of learning a gamma prior for each mode, in nats."""
     return 0.5 * float(np.log(shape).sum())
 
 
@@ -71,7 +72,7 @@ def with_evidence(fit: TuckerFit, evidence: dict[str, float]) -> TuckerFit:
 
 
 def _far_behind(best: float) -> inference.Callback:
-    """Ends a run that will not come near a free energy, going by its last step."""
+    """A callback that ends a run if its last step shows that it will not get near `best`."""
     last = np.inf
 
     def callback(number: int, info: inference.Info) -> bool:

@@ -29,14 +29,14 @@ from .records import Index, KroneckerCore
 from .state import TuckerProblem, TuckerState
 from .updates import with_core, with_updated_rows
 
-# How often a factor and the core are solved for in turn before the next mode; with 0, the core
-# waits for the end of the sweep.
+# How often a factor and the core are solved for in turn before the next mode. With 0, the core is
+# solved for at the end of the sweep.
 TURNS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """What the data say of the core: Y ×₁ Â₁ᵀ ×₂ Â₂ᵀ …, and roots of ⟨AₙᵀAₙ⟩ of each mode."""
+    """Equations of the core: Y ×₁ Â₁ᵀ ×₂ Â₂ᵀ …, and a root of ⟨AₙᵀAₙ⟩ for each mode."""
 
     cross: FloatArray
     roots: tuple[FloatArray, ...]
@@ -49,7 +49,7 @@ class Projected:
     def solved(
         self, priors: tuple[FloatArray, ...], variance: float, s2: float, *, integrated: bool
     ) -> KroneckerCore:
-        """The core under its prior, of covariance variance·⊗ₙCₙ."""
+        """The core under a prior of covariance variance·⊗ₙCₙ."""
         stds = [np.sqrt(prior) for prior in priors]
         found = [_graded_svd(root * std) for root, std in zip(self.roots, stds, strict=True)]
         bases = tuple(std[:, None] * V for std, (_, V) in zip(stds, found, strict=True))
@@ -73,10 +73,10 @@ class Projected:
 def swept(
     state: TuckerState, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Projected]:
-    """Every factor anew, and what the data then say of the core.
+    """Update every factor, and return the equations of the core that result.
 
-    Where both are integrated out, a factor and the core have two turns each, in the coordinates
-    that suit them best: with the other modes contracted that is a matter of small matrices.
+    If both are integrated out, each factor and the core are updated in turn, `TURNS` times, in
+    their best coordinates: once the other modes are contracted, all matrices are small.
     """
 
     def update(state: TuckerState, T: Array, n: int) -> TuckerState:
@@ -95,14 +95,14 @@ def swept(
 
 
 def _with_factor(state: TuckerState, T: Array, n: int, problem: TuckerProblem) -> TuckerState:
-    """A factor anew, from the tensor along the others."""
+    """Update a factor, given the tensor contracted along the other modes."""
     second = state.core.second_along(n, _seconds(state))
     cross = to_numpy(unfolded(T, n)) @ unfolded(state.core.mean, n).T
     return with_updated_rows(state, n, cross, second[None], problem)
 
 
 def projected(state: TuckerState, data: TuckerCells) -> Projected:
-    """What the data say of the core with the factors as they are."""
+    """Equations of the core, given the factors."""
     cross = _contracted(state, data.values, range(len(data.shape)))
     return Projected(to_numpy(cross), _roots(state))
 
@@ -118,10 +118,11 @@ def _roots(state: TuckerState) -> tuple[FloatArray, ...]:
 
 
 def _graded_svd(B: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Singular values and right vectors, each precise relative to itself.
+    """Singular values and right vectors, each with a small relative error.
 
-    Components on their way to zero make columns smaller than the others by ten orders and more;
-    eigenvalues of BᵀB would be rounding errors of the largest (Jacobi's method, LAPACK's gejsv).
+    Components on their way to zero have columns smaller than the others by ten orders of magnitude
+    and more; as eigenvalues of BᵀB they would be rounding errors of the largest. LAPACK's gejsv
+    uses Jacobi's method.
     """
     if not B.shape[1]:
         return np.empty(0), np.empty((0, 0))

@@ -1,11 +1,11 @@
-"""Coordinates of each mode, and its prior, where the free energy is lowest.
+"""The coordinates and the prior of each mode at which the free energy is lowest.
 
 Modes can exchange a scale: Aₙ·tₙ and Cₙ·tₙ² with ∏tₙ = 1 leave the core, its prior and the tensor
-as they are. Under VB the free energy is then the same. With point-estimated factors it changes by
-ΣMₙHₙ·log tₙ, falls without bound, and there is not even a local minimum: iteration drifts along it
-until everything is zero. Here priors of all modes have the same geometric mean, which fixes the
-scale. The free energy on that surface is the one in which every factor counts MₙHₙ as their mean
-over modes.
+unchanged. Under VB the free energy does not change either. With point-estimated factors it changes
+by ΣMₙHₙ·log tₙ, falls without bound, and has not even a local minimum: the iteration would drift
+along it until everything is zero. Requiring priors of the same geometric mean in all modes fixes
+the scale. On that surface, the free energy equals the one in which MₙHₙ of every factor is replaced
+by its mean over modes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .state import TuckerProblem, TuckerState, replaced
 
 
 def settled(state: TuckerState, n: int, problem: TuckerProblem) -> TuckerState:
-    """Aₙ·R and G ×ₙ R⁻¹ for the R with the lowest free energy, and then the prior of mode n."""
+    """Aₙ·R and G ×ₙ R⁻¹ for the R with the lowest free energy, then the best prior of mode n."""
     factors, of_core = (
         problem.factors(n, state.ranks),
         state.core.second_along(n, _whitening(state)),
@@ -43,10 +43,10 @@ def settled_prior(state: TuckerState, n: int, problem: TuckerProblem) -> TuckerS
 
 
 def balanced(state: TuckerState) -> TuckerState:
-    """The largest prior of all modes the same.
+    """Give all modes the same largest prior.
 
-    Modes can exchange a scale tₙ, ∏tₙ = 1, and the free energy does not notice; left alone, some
-    would leave the range of numbers while others come near what counts as nothing.
+    Modes can exchange a scale tₙ, ∏tₙ = 1, without changing the free energy. Left alone, some
+    would overflow while others shrink to what counts as zero.
     """
     if not math.prod(state.ranks):
         return state
@@ -61,5 +61,5 @@ def balanced(state: TuckerState) -> TuckerState:
 
 
 def _whitening(state: TuckerState) -> tuple[FloatArray, ...]:
-    """What divides the core by the priors of all modes."""
+    """Matrices that divide the core by the priors of all modes."""
     return tuple(np.diag(1 / prior) for prior in state.priors)

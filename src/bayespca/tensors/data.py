@@ -1,4 +1,4 @@
-"""A tensor at unit scale, with or without holes, with or without a mean of its slices."""
+"""A tensor at unit scale, with or without holes, centred or not."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ AllScales = tuple[Scales, ...]
 
 @dataclass(frozen=True, eq=False)
 class SliceNoise:
-    """Noise variances of the slices of each mode, and what they add to the free energy of the
-    divided tensor.
-    """
+    """Noise variances of the slices of each mode, and their contribution to the free energy."""
 
     scales: AllScales
     energy: float
 
     @property
     def roots(self) -> list[FloatArray]:
-        """What the tensor was multiplied by along each mode."""
+        """Factors by which the tensor was multiplied along each mode."""
         return [np.sqrt(one.precision) for one in self.scales]
 
 
 @dataclass(frozen=True, eq=False)
 class TuckerCells:
-    """Values in float64 where the tensor lives, 0 in holes; `seen` is 1 for a value, 0 for a hole.
+    """Values in float64 on the tensor's device, 0 in holes; `seen` is 1 for a value, 0 for a hole.
 
-    `seen` is None where there are no holes. `unit` and `mean` (a slice of the first mode, or None)
-    were taken out. A mean costs one row of the first mode. With `fills`, holes are latent
-    variables, filled in each sweep, so that the rest of it is that of a tensor without holes. With
-    `noise`, values were divided by the roots of the noise variances of their slices.
+    `seen` is None if there are no holes. The values were divided by `unit`, and `mean` (a slice of
+    the first mode, or None) was subtracted. A mean costs one row of the first mode. With `fills`,
+    holes are latent variables that each sweep fills first; it then treats the tensor as complete.
+    With `noise`, values were divided by the roots of the noise variances of their slices.
     """
 
     values: Array
@@ -54,7 +52,7 @@ class TuckerCells:
 
     @property
     def is_whole(self) -> bool:
-        """Whether sweeps are those of a tensor without holes."""
+        """Whether sweeps treat the tensor as complete."""
         return self.seen is None or self.fills
 
     @property
@@ -68,29 +66,29 @@ class TuckerCells:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Rows of each factor that are free."""
+        """Number of free rows of each factor."""
         first, *others = self.shape
         return (first - (self.mean is not None), *others)
 
     @property
     def counts(self) -> Array:
-        """How many values there are along the first mode, in each place of a slice."""
+        """Number of values along the first mode, in each place of a slice."""
         return array_namespace(self.seen).sum(self.seen, axis=0)
 
     def size_along(self, n: int) -> int:
-        """Cells of a slice along a mode, holes included."""
+        """Number of cells in a slice along a mode, holes included."""
         return size_without(self.shape, n)
 
     @cached_property
     def cells_along(self) -> tuple[FloatArray, ...]:
-        """Cells with a value in each slice along each mode."""
+        """Number of cells with a value in each slice along each mode."""
         if self.seen is None:
             return tuple(np.full(M, float(self.size_along(n))) for n, M in enumerate(self.shape))
         return tuple(_summed(self.seen, n) for n in range(len(self.shape)))
 
     @cached_property
     def places_along(self) -> tuple[FloatArray, ...]:
-        """Places with a mean in each slice along each mode after the first."""
+        """Number of places with a mean in each slice along each mode after the first."""
         xp = array_namespace(self.values)
         if self.seen is None:
             there = xp.ones_like(self.values[:1, ...])
@@ -99,12 +97,12 @@ class TuckerCells:
         return tuple(_summed(there, n) for n in range(len(self.shape)))
 
     def weights(self, precision: FloatArray) -> Array:
-        """Σ of precisions along the first mode over the values in each place of a slice."""
+        """Sum of the precisions of the values along the first mode, in each place of a slice."""
         return array_namespace(self.seen).sum(times_along(self.seen, [precision]), axis=0)
 
     @property
     def n_cells(self) -> float:
-        """Cells with a value, less those that went to the mean."""
+        """Number of cells with a value, less those lost to the mean."""
         if self.seen is None:
             return float(math.prod(self.sizes))
         xp, counts = array_namespace(self.seen), self.counts
@@ -113,7 +111,7 @@ class TuckerCells:
 
     @property
     def empty_places(self) -> dict[int, NDArray[np.intp]]:
-        """The places without any value along each mode that has such places."""
+        """Places without any value along each mode, for the modes that have some."""
         if self.seen is None:
             return {}
         found = {}
@@ -124,36 +122,39 @@ class TuckerCells:
         return found
 
     def filled(self, low: Array) -> TuckerCells:
-        """The tensor with other values in the holes."""
+        """The tensor with the holes filled from `low`."""
         values = array_namespace(low).where(_as_bool(self.seen), self.values, low)
         return replace(self, values=values, squares=_sum_of_squares(values))
 
     def moved(self, shift: Array) -> TuckerCells:
-        """The tensor with another mean, by a slice."""
+        """The tensor with its mean moved by `shift`, a slice of the first mode."""
         values = self.values - self.seen * self.on_scale(shift[None, ...])
         mean = self.mean + shift
         return replace(self, values=values, squares=_sum_of_squares(values), mean=mean)
 
     def on_scale(self, values: Array) -> Array:
-        """Divided as the data were."""
+        """Values divided as the data were."""
         return values if self.noise is None else times_along(values, self.noise.roots)
 
     def off_scale(self, values: Array) -> Array:
-        """In units of the data as they were before they were divided."""
+        """Values in the units of the data before they were divided."""
         if self.noise is None:
             return values
         return times_along(values, [1 / root for root in self.noise.roots])
 
 
 def tucker_cells(T: Array, *, center: bool) -> TuckerCells:
-    """The tensor, NaN in its holes, divided by its size; centred across the first mode if asked."""
+    """The tensor divided by its root mean square, with NaN as holes.
+
+    With `center`, the mean along the first mode is subtracted.
+    """
     xp = array_namespace(T)
     holes = xp.isnan(T)
     seen = cast(~holes, xp.float64) if bool(xp.any(holes)) else None
     values = cast(T, xp.float64)
     if seen is not None:
         values = xp.where(holes, xp.zeros_like(values), values)
-    # Its squares might not be numbers; so it is brought near 1 before its size is measured.
+    # Squares may overflow, so values are brought near 1 before their size is measured.
     largest = float(xp.max(xp.abs(values))) or 1.0
     values = values / largest
     mean = _means(values, seen) if center else None
@@ -163,7 +164,7 @@ def tucker_cells(T: Array, *, center: bool) -> TuckerCells:
     squares = _sum_of_squares(values)
     unit = math.sqrt(squares / count)
     if unit < ROUNDING_OF_MEAN:
-        # Slices that are all the same, but for rounding, have nothing but a mean.
+        # Slices that are equal up to rounding have nothing but a mean.
         values, squares, unit = xp.zeros_like(values), 0.0, 1.0
     scaled = None if mean is None else mean / unit
     return TuckerCells(values / unit, seen, squares / unit**2, unit * largest, scaled)
@@ -174,7 +175,7 @@ def _as_bool(seen: Array) -> Array:
 
 
 def _summed(T: Array, n: int) -> FloatArray:
-    """Sums over the slices along a mode."""
+    """Sum of each slice along a mode."""
     axes = tuple(m for m in range(T.ndim) if m != n)
     return to_numpy(array_namespace(T).sum(T, axis=axes))
 
@@ -184,7 +185,7 @@ def _sum_of_squares(values: Array) -> float:
 
 
 def _means(values: Array, seen: Array | None) -> Array:
-    """Mean of the slices along the first mode; where nothing is known of it, the mean of all."""
+    """Mean of the slices along the first mode; in places without a value, the mean of all cells."""
     xp = array_namespace(values)
     if seen is None:
         return xp.mean(values, axis=0)

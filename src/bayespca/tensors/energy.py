@@ -1,4 +1,4 @@
-"""The free energy of a state, and what is left in the cells."""
+"""The free energy of a state, and the residual of the cells."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .state import Equations, TuckerProblem, TuckerState
 
 
 def residual_of(state: TuckerState, equations: Equations, data: TuckerCells) -> float:
-    """Σ⟨(y − …)²⟩ over the cells, in another way where its large terms nearly cancel."""
+    """Σ⟨(y − …)²⟩ over the cells, computed the slow way where the quick way would cancel."""
     quick = equations.residual(state.core, data.squares)
     return quick if quick > CANCELS * data.squares else _slow_residual(state, data)
 
 
 def _slow_residual(state: TuckerState, data: TuckerCells) -> float:
-    """What is left in the cells, and the variance of what is not: both sums of squares."""
+    """Squared residuals of the posterior mean plus posterior variances: nothing cancels."""
     xp = array_namespace(data.values)
     left = data.values - times(at(data.values, state.core.mean), [r.mean for r in state.rows])
     if data.is_whole:
@@ -35,7 +35,7 @@ def _slow_residual(state: TuckerState, data: TuckerCells) -> float:
 def free_energy(
     state: TuckerState, residual: float, data: TuckerCells, problem: TuckerProblem
 ) -> float:
-    """½n log 2πσ² + ⟨‖Y − …‖²⟩/2σ² + KL of what is integrated out − log prior of the others."""
+    """½n log 2πσ² + ⟨‖Y − …‖²⟩/2σ² + KL of integrated parts − log prior of point estimates."""
     s2 = state.noise_variance
     likelihood = 0.5 * (data.n_cells * (LOG_2PI + np.log(s2)) + residual / s2)
     noise = 0.0 if data.noise is None else data.noise.energy

@@ -1,10 +1,10 @@
-"""Holes that are filled, and the core, solved for together.
+"""Joint solution for the values of holes and the core.
 
-Given the factors, the mean of the core is linear in what fills the holes, and what it expects in
-them is P·y + …, with P = B·diag(w)·Bᵀ, Bₙ = ÂₙQₙ and w = spread/σ². Where the core has nearly as
-many entries as there are cells, P is nearly 1 there: holes that are filled with what was expected
-before hardly move in a sweep. So (1 − P)·y = … is solved by conjugate gradients, each of which
-lowers the free energy.
+Given the factors, the mean of the core is linear in the values y of the holes, and its prediction
+for them is P·y + …, with P = B·diag(w)·Bᵀ, Bₙ = ÂₙQₙ and w = spread/σ². If the core has nearly as
+many entries as there are cells, P is nearly 1: holes filled with the last prediction hardly move in
+a sweep. So (1 − P)·y = … is solved by conjugate gradients, each step of which lowers the free
+energy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .data import TuckerCells
 from .modes import times
 from .state import TuckerProblem, TuckerState
 
-# Gradients at most, and the part of what they have gained that one more has to bring.
+# Most gradient steps, and the share of their total gain that one more has to add.
 MOST_GRADIENTS = 50
 WORTHWHILE = 1e-3
 
@@ -29,9 +29,9 @@ WORTHWHILE = 1e-3
 def refilled(
     state: TuckerState, equations: Projected, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[Projected, TuckerCells]:
-    """Holes filled with what the core expects in them that they lead to, the factors as they are.
+    """Fill the holes with the predictions of the core that they lead to, the factors fixed.
 
-    `data` are filled in another way; also what they then say of the core.
+    `data` are already filled in some way. Return the equations of the core, and the filled data.
     """
     s2 = state.noise_variance
     core = equations.solved(state.priors, problem.core_variance, s2, integrated=True)
@@ -53,7 +53,7 @@ def refilled(
 
 
 def _solved(matrix: Callable[[Array], Array], right: Array) -> Array:
-    """x of a positive definite matrix·x = right, as precisely as it is worth, from x = 0 on."""
+    """x with matrix·x = right for a positive definite matrix, as precisely as pays, from x = 0."""
     xp = array_namespace(right)
     x, left, along = xp.zeros_like(right), right, right
     size, gained = float(xp.sum(left * left)), 0.0

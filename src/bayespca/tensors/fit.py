@@ -1,4 +1,4 @@
-"""Tucker factorization as a model: its start, its step, the ranks it tries, and what is left."""
+"""Tucker factorization as a model: its start, its step, the ranks it tries, and its result."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ ISOTROPIC, PER_MODE = "isotropic", "per-mode"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TuckerNoise:
-    """The noise of a tensor: its model, and the noise variance of each slice of each mode, on
-    average over its cells; empty where all are equal.
+    """The noise of a tensor: its model, and the mean noise variance of each slice of each mode,
+    empty if all are equal.
 
-    `evidence` is by how many nats that of each model that was tried exceeds that of equal noise.
+    `evidence` has, in nats, the gain of each model tried over equal noise.
     """
 
     name: str = ISOTROPIC
@@ -67,7 +67,7 @@ class TuckerNoise:
 
     @property
     def in_words(self) -> str:
-        """The name, with what speaks for it."""
+        """The name of the model, with the evidence for it."""
         nats = self.evidence.get(self.name, 0.0)
         return f"{self.name} ({nats:+.1f} nats)" if nats else self.name
 
@@ -76,9 +76,9 @@ class TuckerNoise:
 class TuckerFit(Fit[Any]):
     """A finished fit; `core` and `factors` have the given ranks.
 
-    `mean` is that of the slices along the first mode, `noise_variance` the mean over all cells. The
-    posterior of a tensor of two modes is that of a matrix, with what intervals know besides in
-    `unknown`; modes of size 1 after the first are not in it.
+    `mean` is that of the slices along the first mode, `noise_variance` the mean over all cells. A
+    tensor of two modes has the posterior of a matrix, and in `unknown` the additional uncertainty
+    for intervals; modes of size 1 after the first are not in it.
     """
 
     posterior: TuckerPosterior | Posterior | HolesPosterior
@@ -95,7 +95,7 @@ class TuckerFit(Fit[Any]):
 
     @property
     def explained_ratios(self) -> list[Array]:
-        """Share of the squares of the core that the slices of each mode have."""
+        """Share of each slice in the squares of the core, for each mode."""
         xp, N = array_namespace(self.core), self.core.ndim
         squares = self.core * self.core
         total = float(xp.sum(squares)) or 1.0
@@ -105,7 +105,7 @@ class TuckerFit(Fit[Any]):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Those of the modes."""
+        """Sizes of the modes."""
         return tuple(int(U.shape[0]) for U in self.factors)
 
     @property
@@ -113,7 +113,7 @@ class TuckerFit(Fit[Any]):
         return self.sizes[1]
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         ranks, sizes, found = self.ranks, self.sizes, self.posterior
         agree = ranks == tuple(U.shape[1] for U in self.factors)
         if not (agree and self.mean.shape == sizes[1:] and len(sizes) > 1):
@@ -133,11 +133,11 @@ class TuckerFit(Fit[Any]):
 
 @dataclass(frozen=True)
 class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
-    """Tucker factorization with as many components as `ranks` asks for, None where they are free.
+    """Tucker factorization with the given `ranks`, None where they are learned.
 
     `init` is as in `BayesianTucker`. With `by_gradient`, steps are along gradients. `lent_ranks`
-    are those of another model, for priors that do not choose ranks. `guess` is what the unfoldings
-    of the data show, which `suited` finds. `has_slices` is whether slices have noise of their own.
+    come from another model, for priors that do not choose ranks. `guess` is read from the
+    unfoldings of the data by `suited`. `has_slices` says whether slices have their own noise.
     """
 
     method: Method = EVB
@@ -152,9 +152,9 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     # --- start and step ------------------------------------------------------------------------
 
     def suited(self, data: TuckerCells) -> tuple[Self, TuckerCells]:
-        """Apply what the unfoldings show, and fill holes where that pays."""
+        """Read the start from the unfoldings, and decide whether holes are filled."""
         ranks: Ranks = self.ranks if self.lent_ranks is None else self.lent_ranks
-        # Nothing but zeros has no components.
+        # A tensor of zeros has no components.
         begun = divided(data, self._first_scales(data))
         found = guess(begun, ranks if data.squares else (0,) * len(data.shape))
         return replace(self, guess=found), replace(data, fills=found.fills)
@@ -186,7 +186,9 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         return step_or_less(state, sweep, partial(self._less, data=data), self.free_modes)
 
     def chart(self, data: TuckerCells) -> TuckerChart | None:
-        """Point estimates are left alone: without noise their free energy is mostly rounding."""
+        """A chart under VB only: without noise, the free energy of point estimates is mostly
+        rounding error.
+        """
         return TuckerChart(data, self) if self.family == VB and not self.by_gradient else None
 
     def digests(self, data: TuckerCells) -> Sequence[object]:
@@ -201,7 +203,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
 
     @property
     def _wants_ranks(self) -> bool:
-        """A given prior does not choose ranks."""
+        """Whether ranks must be lent: a given prior does not choose them."""
         return not self.prior.is_learned and any(self.free)
 
     def lender(self) -> TuckerModel | None:
@@ -228,8 +230,8 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     # --- the search over ranks -----------------------------------------------------------------
 
     def moves(self, data: TuckerCells) -> Sequence[Move[TuckerState]]:
-        """One component less in a mode, mode after mode; more where what is left shows them, then
-        one more in all modes.
+        """Moves to one component less in each free mode, to more where the residual shows them, and
+        to one more in all modes.
         """
         if not self.prunes:
             return []
@@ -239,7 +241,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         return [*first, Move(_nothing, more[1]), *(Move(one) for one in less[1:])]
 
     def _less(self, state: TuckerState, n: int, data: TuckerCells) -> TuckerState | None:
-        """None where there is nothing to lose, or what there is cannot be spared."""
+        """Drop the weakest component of mode n; None if it is the only one, or clearly needed."""
         if state.ranks[n] < 2:
             return None
         weakest, data = np.argsort(strengths(state, n))[:1], divided(data, state.scales)
@@ -255,7 +257,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
             return None
         return by(state, divided(data, state.scales), self)
 
-    # --- what was found ------------------------------------------------------------------------
+    # --- the result ----------------------------------------------------------------------------
 
     def posterior(self, state: TuckerState, data: TuckerCells) -> TuckerPosterior:
         """The posterior without components that a given rank allows but the data do not support."""
@@ -271,9 +273,10 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         return data.unit
 
     def free_energy(self, run: Run[TuckerState], data: TuckerCells) -> float:
-        """In the units of the data, without what components left that have gone.
+        """The free energy in the units of the data, without `gone`.
 
-        Data times u make each of N learned priors u^(1/N) times as large, and so point estimates.
+        Scaling the data by u scales each of N learned priors by u^(1/N), and with them the prior
+        density of point estimates.
         """
         state, log_unit = run.state, math.log(data.unit)
         energy = run.free_energy - state.gone + data.n_cells * log_unit
@@ -306,7 +309,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def described(
         self, found: Fit[TuckerPosterior], run: Run[TuckerState], data: TuckerCells
     ) -> TuckerFit:
-        """Add the core and the factors; the size of a core says nothing about its probability."""
+        """Add the core and the factors; drop the rank posterior, which is over core sizes only."""
         posterior = found.posterior
         ranks = tuple(
             had if asked is None else asked
@@ -363,7 +366,7 @@ def tucker_model(
 
 
 def _given_noise(data: TuckerCells, noise_variance: float | str) -> float | None:
-    """In units of `data`; None where it is to be found."""
+    """The given noise variance in units of `data`; None if it is learned."""
     if noise_variance == "auto":
         return None
     if noise_variance == "0db":
@@ -372,7 +375,7 @@ def _given_noise(data: TuckerCells, noise_variance: float | str) -> float | None
 
 
 def _mean(state: TuckerState, data: TuckerCells) -> tuple[FloatArray, FloatArray]:
-    """The mean of the slices along the first mode, and its variance: 0 where none was removed."""
+    """The mean of the slices along the first mode and its variance, both 0 if not centred."""
     shape = data.shape[1:]
     if data.mean is None:
         return np.zeros(shape), np.zeros(shape)
@@ -381,7 +384,7 @@ def _mean(state: TuckerState, data: TuckerCells) -> tuple[FloatArray, FloatArray
         first = data.noise.scales[0].precision
         others = outer([one.variance for one in data.noise.scales[1:]])
     weights = np.full(shape, first.sum()) if data.seen is None else to_numpy(data.weights(first))
-    # As uncertain as the data where there are none.
+    # In places without a value the mean is as uncertain as the data.
     known = weights > 0
     variance = np.where(known, state.noise_variance * others / np.where(known, weights, 1.0), 1.0)
     return to_numpy(data.mean) + state.shift, variance

@@ -1,7 +1,7 @@
 """Empirical MAP by gradient descent: ARD-Tucker (Mørup and Hansen 2009), as in aistats2014 Table 2.
 
-The free energy is quadratic in each factor, and in the core, so that the best step along its
-gradient is known: ‖g‖²/⟨g, Hg⟩. Priors as in the other sweeps; there is no turn of coordinates.
+The free energy is quadratic in each factor and in the core, so the best step along its gradient is
+known: ‖g‖²/⟨g, Hg⟩. Priors are updated as in the other sweeps; coordinates are not rotated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .state import Equations, TuckerProblem, TuckerState
 
 
 def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple[TuckerState, Info]:
-    """One step for each factor and for the core, then the priors."""
+    """Take one step for each factor and for the core, then update the priors."""
     for n in range(len(state.rows)):
         state = _stepped_rows(state, n, data)
     found = projected(state, data)
@@ -68,7 +68,7 @@ def _stepped(
     H: Callable[[FloatArray], FloatArray],
     diagonal: FloatArray,
 ) -> FloatArray:
-    """One step down ½⟨x, Hx⟩ − ⟨b, x⟩, along its gradient where H has a unit diagonal."""
+    """One step down ½⟨x, Hx⟩ − ⟨b, x⟩, along the gradient scaled to a unit diagonal of H."""
     g = H(x) - b
     d = g / diagonal
     curvature = float(np.vdot(d, H(d)))

@@ -1,12 +1,12 @@
-"""A sweep over a tensor with holes: every row of a factor has a covariance of its own.
+"""A sweep over a tensor with holes: every row of a factor has its own covariance.
 
-Sums over the cells that are there are products of the mask along its modes with packed second
-moments, because ⟨xxᵀ⟩ of a cell is made of those of its rows:
+Sums over the observed cells are products of the mask along its modes with packed second moments,
+because ⟨xxᵀ⟩ of a cell is built from those of its rows:
 
     Aₙ:  Σᵢ = σ²(Σ ⟨xxᵀ⟩ + σ²Cₙ⁻¹)⁻¹ over the cells of row i,  ⟨xxᵀ⟩ = ⟨G₍ₙ₎(⊗_{m≠n}⟨aₘaₘᵀ⟩)G₍ₙ₎ᵀ⟩
     G:   Σ_G = σ²(Σ ⊗ₙ⟨aₙaₙᵀ⟩ + σ²⊗ₙCₙ⁻¹)⁻¹ over all cells
 
-Nothing makes the second of these diagonal, so the core has its whole covariance here.
+The second cannot be made diagonal, so the core has its full covariance here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .updates import graded_inverses, with_updated_rows
 
 
 class Contracted(NamedTuple):
-    """Values along means, and the mask along packed second moments, of some of the modes."""
+    """Values contracted with means, and the mask with packed second moments, of some modes."""
 
     values: Array
     seen: Array
@@ -39,7 +39,7 @@ class Contracted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What the cells say of the core: Σ y ⊗ₙâₙ, and Σ ⊗ₙ⟨aₙaₙᵀ⟩ as a matrix."""
+    """Equations of the core: Σ y ⊗ₙâₙ, and Σ ⊗ₙ⟨aₙaₙᵀ⟩ as a matrix."""
 
     cross: FloatArray
     second: FloatArray
@@ -67,9 +67,9 @@ class Gathered:
 
 
 def moved(state: TuckerState, data: TuckerCells) -> tuple[TuckerState, TuckerCells]:
-    """The mean of the slices anew: what is left in the cells, on average over the first mode.
+    """Move the mean of the slices by the mean residual along the first mode.
 
-    Slices count by their precisions, where they have noise of their own.
+    Slices are weighted by their precisions if they have their own noise.
     """
     if data.mean is None or data.seen is None:
         return state, data
@@ -85,14 +85,14 @@ def moved(state: TuckerState, data: TuckerCells) -> tuple[TuckerState, TuckerCel
 
 
 def low_rank(state: TuckerState, data: TuckerCells) -> Array:
-    """Posterior mean of the tensor without its mean and noise, where the data are."""
+    """Posterior mean of the low-rank tensor, without the mean slice, on the device of the data."""
     return times(at(data.values, state.core.mean), [rows.mean for rows in state.rows])
 
 
 def swept(
     state: TuckerState, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Gathered]:
-    """Every factor anew, and what the cells then say of the core."""
+    """Update every factor, and return the equations of the core that result."""
 
     def update(state: TuckerState, cells: Contracted, n: int) -> TuckerState:
         cross = to_numpy(unfolded(cells.values, n)) @ unfolded(state.core.mean, n).T
@@ -105,16 +105,16 @@ def swept(
 
 
 def seconds_of_rows(state: TuckerState, seen: Array, n: int) -> FloatArray:
-    """Σ⟨xxᵀ⟩ over the cells of each row of a factor, from the mask along the other modes."""
+    """Σ⟨xxᵀ⟩ over the cells of each row of a factor; `seen` is contracted along the other modes."""
     core, rank = state.core, state.ranks[n]
     moments = at(seen, unfolded(core.pairs(mean=True, spread=True), n))
     triangles = to_numpy(unfolded(seen, n) @ moments.T)
-    # Off the diagonal both halves were summed.
+    # `pairs` sums both halves off the diagonal.
     return np.asarray(unpacked(triangles, rank) * (0.5 + 0.5 * np.eye(rank)))
 
 
 def gathered(state: TuckerState, data: TuckerCells) -> Gathered:
-    """What the cells say of the core with the factors as they are."""
+    """Equations of the core, given the factors."""
     whole = Contracted(data.values, data.seen)
     return _gathered(_contracted(state, whole, range(len(data.shape))), state.ranks)
 
@@ -127,7 +127,7 @@ def _contracted(state: TuckerState, cells: Contracted, modes: Iterable[int]) -> 
 
 
 def contracted_mask(state: TuckerState, seen: Array, modes: Iterable[int]) -> Array:
-    """The mask along packed second moments of some of the modes."""
+    """The mask contracted with packed second moments of some of the modes."""
     for m in sorted(modes, reverse=True):
         seen = mode_product(seen, at(seen, packed(state.rows[m].second_of_each).T), m)
     return seen

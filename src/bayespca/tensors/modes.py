@@ -1,4 +1,4 @@
-"""Tensors along their modes: unfoldings, products with matrices, and the order to take them in."""
+"""Operations along modes: unfoldings, products with matrices, and updates of modes in turn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def size_without(shape: Sequence[int], n: int) -> int:
 def mode_product(T: Array, X: Array, n: int) -> Array:
     """T ×ₙ X: every column of T along mode n, multiplied by X from the left.
 
-    In the order in which T lies in memory, whatever the mode.
+    T is not permuted: the product reads it in memory order for every mode.
     """
     xp, shape = array_namespace(T), tuple(T.shape)
     left, right = math.prod(shape[:n]), math.prod(shape[n + 1 :])
@@ -45,7 +45,7 @@ def mode_product(T: Array, X: Array, n: int) -> Array:
 
 
 def times(T: Array, matrices: Sequence[Array], skip: int | None = None) -> Array:
-    """T ×₁ X₁ ×₂ X₂ …, the mode `skip` left as it is; matrices are brought to where T is."""
+    """T ×₁ X₁ ×₂ X₂ …, except along the mode `skip`; matrices are moved to the device of T."""
     for n in reversed(range(T.ndim)):
         if n != skip:
             T = mode_product(T, at(T, matrices[n]), n)
@@ -53,7 +53,7 @@ def times(T: Array, matrices: Sequence[Array], skip: int | None = None) -> Array
 
 
 def times_along(T: Array, vectors: Sequence[FloatArray | None]) -> Array:
-    """T times a number for each place along each mode; None leaves a mode alone."""
+    """T times a number for each place along each mode; None leaves a mode unchanged."""
     for n, vector in enumerate(vectors):
         if vector is not None:
             xp = array_namespace(T)
@@ -77,10 +77,10 @@ def in_turn(
     contract: Callable[[S, C, Iterable[int]], C],
     update: Callable[[S, C, int], S],
 ) -> tuple[S, C]:
-    """Update mode after mode, each with all the others contracted as they are by then.
+    """Update mode after mode, each with all the others contracted in their current state.
 
-    One half of the modes is contracted for the other half, and so on within each: the whole tensor
-    is gone through twice, not once for each mode. Also what the last mode was updated with.
+    Half of the modes are contracted for the other half, and so on recursively: the whole tensor is
+    read twice, not once for each mode. Return the state, and what the last mode was updated with.
     """
     if len(modes) == 1:
         return update(state, carried, modes[0]), carried

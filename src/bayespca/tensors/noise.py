@@ -1,12 +1,13 @@
-"""The noise of slices in turns with sweeps of the tensor that is divided by its roots.
+"""Updates of the noise of slices, in turn with sweeps of the tensor divided by its roots.
 
 Given the posterior of factors and core, the best variances of the slices of a mode follow from the
-expected squares of what is left of each slice, and of its row of the factor in units of its prior,
-both with the row at its mean: given the noise its covariance is in units of it, and tells nothing.
+expected squares of each slice's residual and of its row of the factor in units of its prior. Both
+take the row at its mean: its covariance given the noise is in units of the noise, and carries no
+information about it.
 
     Rᵢ = (Σ⟨(y − …)²⟩/σ² + Σₕaᵢₕ²/cₕ²)/⟨1/uᵢ⟩,   Nᵢ = cells.
 
-One mode after another has them, each with those of the modes before. Then comes a sweep.
+The modes are updated one after another, each given those before. A sweep follows.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from .slices import divided, free_cells, mean_variance, sums_along
 from .state import TuckerProblem, TuckerState, replaced
 from .step import step as swept
 
-# Cells that a slice without any counts for.
+# Number of cells that an empty slice counts as.
 HARDLY = 1e-3
 
 
 def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple[TuckerState, Info]:
-    """The noise anew and a sweep; a sweep alone if that leads lower, or where all has just begun.
+    """Update the noise and sweep; if that does not lower the free energy, sweep alone.
 
-    `data` are as they were before they were divided.
+    `data` are not divided. A new start is swept once before the first update of the noise.
     """
     if not math.isfinite(state.energy):
         state, _ = swept(state, divided(data, state.scales), problem)
@@ -51,20 +52,20 @@ def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple
 
 @dataclass(frozen=True, eq=False)
 class Left:
-    """Squares that are left in each cell, less those of the low-rank tensor there, and what the
-    squares of each mode have been multiplied by since.
+    """Squared residual of each cell minus the square of the low-rank tensor there, and the factors
+    by which each mode has multiplied the squares since.
     """
 
     squares: Array
     ratios: tuple[FloatArray, ...]
 
     def along(self, n: int) -> FloatArray:
-        """Sums over the slices of a mode."""
+        """Sum of each slice of a mode."""
         return sums_along(self.squares, list(self.ratios), n)
 
 
 def updated(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> TuckerState:
-    """The best variances of slices at the posterior of a state, and the state in their units."""
+    """The state with the best variances of slices given its posterior, in their units."""
     state, here = holes.moved(state, data)
     left = _left(state, here)
     N = len(data.shape)
@@ -86,7 +87,7 @@ def updated(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> Tu
 
 
 def expected_squares(state: TuckerState, data: TuckerCells) -> list[FloatArray]:
-    """Σ⟨(y − …)²⟩ over the slices of each mode, without what is uncertain of the mean."""
+    """Σ⟨(y − …)²⟩ of each slice of each mode, without the uncertainty of the mean."""
     state, here = holes.moved(state, data)
     left, found = _left(state, here), {}
     if data.is_whole:
@@ -111,7 +112,7 @@ def _left(state: TuckerState, data: TuckerCells) -> Left:
     if data.seen is None:
         squares = (data.values - low) ** 2 - low**2
     elif data.fills:
-        # Where holes are filled, there is nothing left.
+        # A filled hole has no residual.
         squares = data.seen * (data.values - low) ** 2 - low**2
     else:
         squares = data.seen * ((data.values - low) ** 2 - low**2)
@@ -119,7 +120,7 @@ def _left(state: TuckerState, data: TuckerCells) -> Left:
 
 
 def _squares(left: Left, n: int, of_rows: FloatArray, second: FloatArray) -> FloatArray:
-    """Σ⟨(y − …)²⟩ over the slices of a mode, with ⟨aaᵀ⟩ of each row of its factor, and Σ⟨xxᵀ⟩ over
+    """Σ⟨(y − …)²⟩ of each slice of a mode, given ⟨aaᵀ⟩ of each row of its factor and Σ⟨xxᵀ⟩ over
     the cells of each slice.
     """
     return np.maximum(left.along(n) + (of_rows * second).sum(axis=(1, 2)), 0.0)
@@ -128,7 +129,7 @@ def _squares(left: Left, n: int, of_rows: FloatArray, second: FloatArray) -> Flo
 def _with_mode(
     state: TuckerState, left: Left, n: int, second: FloatArray, data: TuckerCells
 ) -> tuple[TuckerState, Left]:
-    """The best variances of the slices of a mode, and all the rest in their units."""
+    """The best variances of the slices of a mode, and everything else in their units."""
     w, mean = state.scales[n].precision, state.rows[n].mean
     total = _squares(left, n, outer_products(mean), second) / state.noise_variance
     total += mean**2 @ (1 / state.priors[n])
@@ -140,7 +141,7 @@ def _with_mode(
 
 
 def _learned(squares: FloatArray, counts: FloatArray) -> Scales:
-    """Variances, those of slices without cells as the others are."""
+    """Learned variances; empty slices get the usual one."""
     known = counts > 0
     if not known.all():
         usual = squares[known].sum() / max(counts[known].sum(), 1.0) if known.any() else 1.0
@@ -149,7 +150,7 @@ def _learned(squares: FloatArray, counts: FloatArray) -> Scales:
 
 
 def _of_mean(state: TuckerState, data: TuckerCells) -> FloatArray | float:
-    """Σ of the variance of the mean over the cells of each slice along the first mode, in units of
+    """Variance of the mean, summed over the cells of each slice along the first mode, in units of
     the noise.
     """
     if data.mean is None:
@@ -163,10 +164,10 @@ def _of_mean(state: TuckerState, data: TuckerCells) -> FloatArray | float:
 
 
 def _in_units(state: TuckerState, n: int, found: Scales) -> TuckerState:
-    """A state in units of other variances of a mode, which then have a geometric mean of 1.
+    """The state in units of other variances of a mode, which then have a geometric mean of 1.
 
-    Means of rows are multiplied by the roots of their precisions. A factor f that all precisions
-    have in common goes to σ², and f^¼ each to the factor and to the core, whose priors are alike.
+    Means of rows are multiplied by the roots of their precisions. A factor f common to all
+    precisions moves to σ², and f^¼ each to the factor and the core, whose priors are alike.
     """
     f = float(np.exp(np.log(found.precision).mean()))
     ratio, rows = found.precision / state.scales[n].precision / math.sqrt(f), state.rows[n]

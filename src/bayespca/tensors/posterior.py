@@ -1,4 +1,4 @@
-"""What is read from a fitted Tucker factorization: scores of slices, cells, their uncertainty."""
+"""Results of a fitted Tucker factorization: scores of slices, cells, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .modes import mode_product, outer, times, unfolded
 from .records import LARGEST_CORE, Core, TuckerRows, spread_of_cells
 from .state import TuckerState
 
-# Rounds in which holes are filled, at most, and the change of the data that ends them.
+# Most rounds of filling holes, and the relative change of the data that ends them.
 FILLINGS = 500
 FILLED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class TuckerPosterior:
-    """Factors with orthonormal columns, and the core that goes with them, in units of the data.
+    """Factors with orthonormal columns, and their core, in units of the data.
 
     Slices of the core along each mode are orthogonal to each other, largest first (the form of the
-    higher-order SVD). `precision` (H, H) is that of the prior of rows of the first factor, `mean`
-    the mean of the slices along the first mode, with its variance, both 0 where there is none.
-    `noise_variance` is the mean over cells, `relative_noise` that of the slices of each mode, with
-    a mean of 1; empty where all are equal.
+    higher-order SVD). `precision` (H, H) is the prior precision of rows of the first factor, `mean`
+    the mean of the slices along the first mode; it and its variance are 0 if the data were not
+    centred. `noise_variance` is the mean over cells, `relative_noise` that of the slices of each
+    mode, with a mean of 1; empty if all are equal.
     """
 
     factors: tuple[TuckerRows, ...]
@@ -44,7 +44,7 @@ class TuckerPosterior:
 
     @property
     def weights(self) -> list[FloatArray]:
-        """Precisions of slices along the modes after the first, relative to those of the mean."""
+        """Precisions of slices along the modes after the first, relative to the mean noise."""
         if not self.relative_noise:
             return [np.ones(len(rows.mean)) for rows in self.factors[1:]]
         return [1 / one for one in self.relative_noise[1:]]
@@ -54,7 +54,7 @@ class TuckerPosterior:
         return tuple(rows.rank for rows in self.factors)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         slices = tuple(len(rows.mean) for rows in self.factors[1:])
         agree = len(self.factors) > 2 and self.ranks == self.core.mean.shape
         agree = agree and self.precision.shape == (self.ranks[0], self.ranks[0])
@@ -65,7 +65,7 @@ class TuckerPosterior:
         moments = (self.precision, self.mean, self.mean_variance, *self.relative_noise)
         positive = (self.mean_variance >= 0).all() and 0 < self.noise_variance < np.inf
         positive = positive and all((one > 0).all() for one in self.relative_noise)
-        # What is not finite has no eigenvalues.
+        # Eigenvalues need finite numbers.
         positive = positive and are_finite(*moments)
         positive = positive and (np.linalg.eigvalsh(self.precision) > 0).all()
         check_moments("a TuckerPosterior", *moments, positive=bool(positive))
@@ -80,7 +80,7 @@ def of_state(
     rows = [rows[n].times(np.sqrt(one)) for n, one in enumerate(variances)] or rows
     noise = state.noise_variance * unit**2
     if variances:
-        # A slice of the first mode has the mean of their variances for its noise, and its prior.
+        # A new slice of the first mode has the mean variance, in its noise and in its prior.
         noise *= math.prod(float(one.mean()) for one in variances)
         precision /= variances[0].mean()
     for n in range(len(rows)):
@@ -103,9 +103,9 @@ def of_state(
 
 
 def _turn(core: Core, rows: list[TuckerRows], n: int) -> FloatArray:
-    """Left singular vectors of the core along a mode; signs so that the factor has ours."""
+    """Left singular vectors of the core along a mode, with signs fixed by the factor."""
     W = np.linalg.svd(unfolded(core.mean, n), full_matrices=False)[0]
-    # Fewer than there are components where the other modes have too few.
+    # The SVD has fewer vectors than components if the other modes have too few.
     W = completed(W, len(W))
     turned = rows[n].mean @ W
     signs = np.sign(np.sum(fixed_signs(turned.T) * turned.T, axis=1))
@@ -116,9 +116,9 @@ def _turn(core: Core, rows: list[TuckerRows], n: int) -> FloatArray:
 
 
 def scores(posterior: TuckerPosterior, T: Array) -> TuckerRows:
-    """Rows of the first factor that belong to slices, NaN in their holes.
+    """Rows of the first factor for slices with NaN in their holes.
 
-    Σ = (C⁻¹ + Σ⟨xxᵀ⟩/σ²)⁻¹ and a = ΣΣ⟨x⟩y/σ² over the cells that are there, x = G₍₁₎(⊗_{m>1}aₘ).
+    Σ = (C⁻¹ + Σ⟨xxᵀ⟩/σ²)⁻¹ and a = ΣΣ⟨x⟩y/σ² over the observed cells, x = G₍₁₎(⊗_{m>1}aₘ).
     """
     xp, others = array_namespace(T), posterior.factors[1:]
     s2, core = posterior.noise_variance, posterior.core
@@ -135,16 +135,16 @@ def scores(posterior: TuckerPosterior, T: Array) -> TuckerRows:
     else:
         seconds = (np.eye(posterior.ranks[0]), *(r.weighted_second(w) for w, r in pairs))
         second = core.second_along(0, seconds)[None]
-    # In units of the noise, whose square may be no number.
+    # In units of the noise, whose square may underflow.
     cov, _ = inverses(posterior.precision + second / s2)
     mean = (cov @ (cross / s2)[:, :, None])[:, :, 0]
     return TuckerRows(mean, np.broadcast_to(cov, (len(mean), *cov.shape[1:])), float(len(mean)))
 
 
 def _scores_by_filling(posterior: TuckerPosterior, T: Array) -> TuckerRows:
-    """The same for cores too large for sums over cells: holes are filled until they stay.
+    """`scores` for cores too large for sums over cells: holes are filled until they settle.
 
-    Means end where they would; covariances are those of slices without holes.
+    The means are those of `scores`; the covariances are those of slices without holes.
     """
     xp = array_namespace(T)
     holes, size = xp.isnan(T), float(xp.max(xp.abs(xp.where(xp.isnan(T), xp.zeros_like(T), T))))
@@ -175,7 +175,7 @@ def times_others(T: Array, matrices: list[FloatArray]) -> Array:
 
 
 def check_size(core: Core) -> None:
-    """Raise where the core is too large for the variances of single cells."""
+    """Raise ValueError if the core is too large for the variances of single cells."""
     if core.mean.size > LARGEST_CORE:
         raise ValueError(
             f"a core of {'×'.join(map(str, core.mean.shape))} is too large for standard deviations "
@@ -200,7 +200,7 @@ def variances(posterior: TuckerPosterior, first: TuckerRows) -> FloatArray:
 
 
 def noise_of_cells(posterior: TuckerPosterior, *, fitted: bool) -> FloatArray | float:
-    """Noise variance of every cell: of the slices that were fitted, or of others like them."""
+    """Noise variance of every cell, of the fitted slices or of new ones."""
     if not posterior.relative_noise:
         return posterior.noise_variance
     first, *others = posterior.relative_noise
@@ -210,7 +210,7 @@ def noise_of_cells(posterior: TuckerPosterior, *, fitted: bool) -> FloatArray | 
 def padded(
     posterior: TuckerPosterior, ranks: tuple[int, ...]
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """Core and factors with the given ranks; components that are not there are 0 in the core."""
+    """Core and factors padded to the given ranks; added components are 0 in the core."""
     core = np.zeros(ranks)
     core[tuple(slice(H) for H in posterior.ranks)] = posterior.core.mean
     pairs = zip(posterior.factors, ranks, strict=True)
@@ -218,7 +218,7 @@ def padded(
 
 
 def completed(U: FloatArray, rank: int) -> FloatArray:
-    """Orthonormal columns, with more of them up to `rank`."""
+    """Orthonormal columns, completed up to `rank`."""
     if rank <= U.shape[1]:
         return U
     more = np.linalg.qr(np.column_stack([U, np.eye(len(U))]))[0]

@@ -1,4 +1,4 @@
-"""Components that go: those that are zero, and under VB those that do not pay."""
+"""Removal of components: those that are zero, and under VB those that do not pay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .updates import with_core
 
 
 def strengths(state: TuckerState, n: int) -> FloatArray:
-    """Squared size of what each component of mode n adds to the tensor, in the posterior mean."""
+    """Squared norm of each component of mode n in the posterior mean of the tensor."""
     grams = tuple(rows.mean.T @ rows.mean for rows in state.rows)
     G = state.core.mean
     others = np.einsum("hk,hk->h", unfolded(times(G, grams, skip=n), n), unfolded(G, n))
@@ -30,7 +30,7 @@ def strengths(state: TuckerState, n: int) -> FloatArray:
 def without(
     state: TuckerState, equations: Equations, n: int, gone: Index, problem: TuckerProblem
 ) -> tuple[TuckerState, Equations]:
-    """Drop some components of mode n and solve for the core. Without any, nothing is left."""
+    """Drop components of mode n and solve for the core; if none is left, empty all modes."""
     modes = range(len(state.rows)) if gone.size == state.ranks[n] else [n]
     for m in modes:
         keep = np.arange(0) if len(modes) > 1 else np.delete(np.arange(state.ranks[n]), gone)
@@ -43,9 +43,10 @@ def without(
 def without_useless(
     state: TuckerState, equations: Equations, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Equations]:
-    """Under VB: drop the weakest components of each mode as long as that lowers the free energy.
+    """Drop the weakest components of each mode for as long as that lowers the free energy.
 
-    It is computed in full, with the core solved anew; twice as many are tried each time.
+    For VB. The free energy is computed in full, with the core solved again; after each success
+    twice as many are tried.
     """
     lowest = energy_of(state, equations, data, problem)
     for n in problem.free_modes:
@@ -65,7 +66,7 @@ def without_gone(
 ) -> tuple[TuckerState, Equations]:
     """Drop components that are zero up to rounding, even those of a given rank.
 
-    What is left of them in the free energy of point estimates is kept, as it is then.
+    Their contribution to the free energy of point estimates is kept in `gone`.
     """
     for n in range(len(state.rows)):
         gone = np.flatnonzero(_is_gone(state, n, data, problem))
@@ -82,7 +83,7 @@ def without_gone(
 def _is_gone(
     state: TuckerState, n: int, data: TuckerCells, problem: TuckerProblem
 ) -> NDArray[np.bool_]:
-    """Whose learned prior is as good as nothing, or whose point estimates have vanished."""
+    """Components whose learned prior is practically 0, or whose point estimates have vanished."""
     gone = np.zeros(state.ranks[n], dtype=np.bool_)
     if problem.prior.is_learned:
         gone = state.priors[n] <= GONE * state.priors[n].max(initial=0.0)

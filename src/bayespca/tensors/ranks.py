@@ -1,4 +1,4 @@
-"""The rank of each mode from its unfolding alone: EVB's closed form."""
+"""The rank of each mode from its unfolding alone, by EVB's closed form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .modes import unfolded
 
 @dataclass(frozen=True, eq=False)
 class Unfolding:
-    """Singular values of an unfolding, what a method makes of them, and its left vectors (M, k)."""
+    """Singular values of an unfolding, their closed form, and the left vectors (M, k)."""
 
     spectrum: Spectrum
     solution: Solution
@@ -33,7 +33,7 @@ def unfoldings(
 ) -> tuple[Unfolding, ...]:
     """The closed form of every unfolding.
 
-    With the vectors of `spare` components more than it keeps, or of as many as are `needed`.
+    Each has `needed` vectors, or `spare` more than the closed form keeps.
     """
     form = ClosedForm(METHODS[method], noise_variance=noise_variance)
     counts = needed or (None,) * T.ndim
@@ -42,7 +42,7 @@ def unfoldings(
 
 def _unfolding(X: Array, form: ClosedForm, spare: int, needed: int | None) -> Unfolding:
     plan = replace(form, n_features=int(X.shape[0]))
-    # The places along the mode are the columns: the vectors that an engine has at hand.
+    # Transposed, because engines return right vectors.
     found = decompose(
         X.T,
         plan=plan,

@@ -1,10 +1,10 @@
-"""What the posterior of a Tucker factorization is made of: rows of factors, and the core.
+"""The parts of the posterior of a Tucker factorization: rows of factors, and the core.
 
     Y ≈ G ×₁ A₁ ×₂ A₂ … ×_N A_N,  r = r(G)·∏ₙ r(Aₙ)   (aistats2014 Eq. 37–39)
 
-The core's covariance has as many entries as the square of the core. Without holes it is never
-formed: with ⟨AₙᵀAₙ⟩ and the prior of each mode jointly diagonal, so is the covariance, and one
-number for each entry of the core holds all of it. A core of 20×20×20 has 8,000 of them, where a
+The core's covariance has the square of the core's number of entries. Without holes it is never
+formed: where ⟨AₙᵀAₙ⟩ and the prior of each mode are jointly diagonal, so is the covariance, and one
+number for each entry of the core represents it. A core of 20×20×20 has 8,000 of them, where a full
 covariance would have 64 million, and an update costs a few products along its modes.
 """
 
@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+# NumPy's linear algebra only: SciPy's has its own threads, which would compete with NumPy's.
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,7 +34,7 @@ LARGEST_CORE = 4096
 class TuckerRows:
     """A factor: means of its rows (M, H) and their covariances, (1, H, H) if they share one.
 
-    Covariances count `count` rows in all: one less than there are where one went to the mean. A
+    The covariances count for `count` rows in all, one less than there are if the mean took one. A
     point-estimated factor has covariance 0.
     """
 
@@ -53,7 +53,7 @@ class TuckerRows:
 
     @property
     def root(self) -> FloatArray:
-        """R with RᵀR = ⟨AᵀA⟩, each column as precise as it is large, however they differ."""
+        """R with RᵀR = ⟨AᵀA⟩; each column is precise relative to its size, however they differ."""
         spread = np.linalg.cholesky(self.cov.mean(axis=0)).T if self.cov.any() else self.mean[:0]
         stacked = np.vstack([self.mean, np.sqrt(self.count) * spread])
         return np.asarray(np.linalg.qr(stacked, mode="r"))
@@ -70,7 +70,7 @@ class TuckerRows:
         return np.asarray(outer_products(self.mean) + share * self.cov)
 
     def weighted_second(self, weights: FloatArray) -> FloatArray:
-        """Σ⟨aaᵀ⟩ with a weight for each row."""
+        """Σ⟨aaᵀ⟩ over rows, with a weight for each."""
         return np.asarray(np.tensordot(weights, self.second_of_each, axes=1))
 
     def times(self, factors: FloatArray) -> TuckerRows:
@@ -87,7 +87,7 @@ class TuckerRows:
         return replace(self, mean=self.mean[:, keep], cov=cov)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         M, H = self.mean.shape
         if self.cov.shape not in ((1, H, H), (M, H, H)):
             raise ValueError("the arrays of TuckerRows do not agree")
@@ -97,7 +97,7 @@ class TuckerRows:
 
 @dataclass(frozen=True, eq=False)
 class KroneckerCore:
-    """G = g ×₁ Q₁ ×₂ Q₂ …, the entries of g independent with variances `spread`.
+    """G = g ×₁ Q₁ ×₂ Q₂ …, with independent entries of g of variances `spread`.
 
     `mean` is that of G; a point-estimated core has spread 0.
     """
@@ -130,7 +130,7 @@ class KroneckerCore:
         return np.asarray(self.mean**2 + times(self.spread, [Q**2 for Q in self.bases]))
 
     def pairs(self, *, mean: bool, spread: bool) -> FloatArray:
-        """⟨ggᵀ⟩, or the part of it that the mean or the spread makes, packed along each mode."""
+        """⟨ggᵀ⟩, or the part of it due to the mean or the spread, packed along each mode."""
         total = _packed_pairs(np.outer(self.mean, self.mean), self.mean.shape) if mean else 0.0
         if spread:
             squares = [_packed_sum(outer_products(Q.T)).T for Q in self.bases]
@@ -146,7 +146,7 @@ class KroneckerCore:
         return replace(self, mean=mode_product(self.mean, back, n), bases=bases)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         shape = self.mean.shape
         agree = self.spread.shape == shape and len(self.bases) == len(shape) >= 2
         agree = agree and all(Q.shape == (H, H) for Q, H in zip(self.bases, shape, strict=True))
@@ -158,7 +158,7 @@ class KroneckerCore:
 
 @dataclass(frozen=True, eq=False)
 class DenseCore:
-    """G with its whole covariance Σ_G, entries in their order; `log_det` is log|Σ_G|."""
+    """G with its full covariance Σ_G over the flattened entries; `log_det` is log|Σ_G|."""
 
     mean: FloatArray
     cov: Matrix
@@ -193,7 +193,7 @@ class DenseCore:
         return DenseCore(mode_product(self.mean, back, n), pairs.reshape(self.cov.shape), log_det)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         size = self.mean.size
         check_sizes("a DenseCore", self.mean.ndim >= 2 and self.cov.shape == (size, size))
         if not (are_finite(self.mean, self.cov) and (np.diag(self.cov) >= 0).all()):
@@ -204,7 +204,7 @@ Core = KroneckerCore | DenseCore
 
 
 def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
-    """T times vₘ along each mode but one."""
+    """T times vₘ along each mode except one."""
     for m, vector in enumerate(vectors):
         if m != skip:
             T = T * vector.reshape(-1, *(1,) * (T.ndim - 1 - m))
@@ -214,8 +214,8 @@ def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
 def spread_of_cells(rows: Sequence[TuckerRows], core: Core) -> FloatArray:
     """Posterior variance of G ×₁ a₁ ×₂ a₂ … for every cell.
 
-    ⟨(G ×₁ a₁ …)²⟩ − (Ĝ ×₁ â₁ …)² as a sum in which nothing cancels: first the core alone is
-    uncertain, then a₁ given the mean of the core, then a₂ given the means of both, and so on.
+    It is ⟨(G ×₁ a₁ …)²⟩ − (Ĝ ×₁ â₁ …)², written as a sum in which nothing cancels: the uncertainty
+    of the core, then of a₁ at the mean of the core, then of a₂ at the means of both, and so on.
     """
     seconds = [packed(r.second_of_each) for r in rows]
     means = [packed(outer_products(r.mean)) for r in rows]
@@ -228,7 +228,7 @@ def spread_of_cells(rows: Sequence[TuckerRows], core: Core) -> FloatArray:
 
 
 def spread_in_all(rows: Sequence[TuckerRows], core: Core) -> float:
-    """The sum of these variances over all cells, where rows share their covariances."""
+    """The sum of `spread_of_cells` over all cells, for rows that share their covariances."""
     seconds = tuple(r.second for r in rows)
     bare = np.zeros_like(core.mean)
     total = np.vdot(replace(core, mean=bare).second_along(0, seconds), seconds[0])
@@ -245,16 +245,16 @@ def outer_products(vectors: FloatArray) -> FloatArray:
 
 
 def _packed_pairs(matrix: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """A matrix over entries of a core, its two indices of each mode packed, both halves summed."""
+    """A matrix over entries of a core, with the two indices of each mode packed, halves summed."""
     N = len(shape)
     pairs = matrix.reshape(*shape, *shape).transpose([a for n in range(N) for a in (n, n + N)])
     for n in range(N):
-        # Two axes of each mode become one, from the first on.
+        # The two axes of a mode become one, so those of mode n are now n and n + 1.
         pairs = np.moveaxis(_packed_sum(np.moveaxis(pairs, (n, n + 1), (-2, -1))), -1, n)
     return pairs
 
 
 def _packed_sum(matrices: FloatArray) -> FloatArray:
-    """Packed M + Mᵀ, the diagonal once."""
+    """Packed M + Mᵀ, with the diagonal counted once."""
     both = matrices + np.swapaxes(matrices, -1, -2)
     return np.asarray(packed(both * (1 - 0.5 * np.eye(matrices.shape[-1]))))

@@ -1,7 +1,7 @@
-"""What the closed form of a matrix says of components to come and to go.
+"""Components to add or keep, judged by the closed form of a matrix.
 
-With the other modes at their orthonormal bases, what is left of a tensor is a matrix for each mode,
-whose noise is white: EVB's threshold says whether it shows another component of that mode.
+Projected on orthonormal bases of the other modes, the residual of a tensor is a matrix for each
+mode with white noise: EVB's threshold decides whether it shows another component of that mode.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .modes import size_without, times, unfolded
 from .pruning import strengths
 from .state import TuckerState
 
-# Thresholds above which nothing can do without a component.
+# Multiple of EVB's threshold above which a component is certainly needed.
 SURELY = 4.0
 
 
 class Shown(NamedTuple):
-    """Vectors that a mode lacks, (M, k), and the number of them that EVB would keep."""
+    """Vectors missing from a mode, (M, k), and the number of them that EVB would keep."""
 
     vectors: FloatArray
     kept: int
 
 
 def shown(state: TuckerState, left: Array, data: TuckerCells, n: int) -> Shown:
-    """Vectors of mode n in what is left whose strength is above the edge of noise, strongest
-    first. Below it there is not even a local minimum with the component.
+    """Vectors of mode n in the residual `left` with a strength above the edge of noise, strongest
+    first. Below the edge there is not even a local minimum with the component.
     """
     bases = [np.linalg.qr(rows.mean)[0] for rows in state.rows]
     along = [at(left, Q.T) for Q in bases]
@@ -50,8 +50,9 @@ def shown(state: TuckerState, left: Array, data: TuckerCells, n: int) -> Shown:
 
 
 def strength(squares: FloatArray, state: TuckerState, data: TuckerCells) -> FloatArray:
-    """x of components that squares in what is left may be, beside the noise without each of them:
-    in small tensors it is made of them.
+    """Observed strength x of components with these squares in the residual.
+
+    The noise is estimated without each component, which in small tensors makes up much of it.
     """
     of_cells = squares / data.share
     rest = data.n_cells * state.noise_variance - of_cells

@@ -1,15 +1,14 @@
-"""Noise variances of the slices of each mode, under gamma priors that they teach.
+"""Noise variances of the slices of each mode, under learned gamma priors.
 
-The noise of a cell has the variance σ²·∏ₙ uₙ with one factor for its slice along each mode. Data
-divided by the roots have noise of one variance, and the factors of the divided tensor have the
-priors of the model as it is: a row of Aₙ has a prior in units of its slice's noise, and given the
-noise its covariance is in these units too. The free energy in the units of the data is that of the
-divided tensor and
+The noise of a cell has variance σ²·∏ₙ uₙ, with one factor for its slice along each mode. Data
+divided by the roots have equal noise, and the factors of the divided tensor have the usual priors:
+the prior of a row of Aₙ is in units of its slice's noise, and so is its covariance given the noise.
+The free energy in the units of the data is that of the divided tensor plus
 
     ½Σ over cells Σₙ⟨log uₙ⟩ + Σₙ KL(uₙ).
 
-A mean of the slices along the first mode is that of the slices weighted by their precision. It adds
-½log Σᵢ⟨1/u₁ᵢ⟩/M₁ in each place, and takes one cell of it from the other modes.
+The mean of the slices along the first mode weights them by their precisions. It adds
+½log Σᵢ⟨1/u₁ᵢ⟩/M₁ in each place, and costs the other modes one cell there.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 from .data import AllScales, SliceNoise, TuckerCells
 from .modes import times_along
 
-# Modes are divided by each other's variances in turns.
+# Rounds in which each mode is divided by the variances of the others.
 TURNS = 3
 
 
@@ -61,16 +60,16 @@ def _slice_noise(data: TuckerCells, scales: AllScales) -> SliceNoise:
 
 
 def free_cells(data: TuckerCells, n: int) -> FloatArray:
-    """Cells with a value in each slice along a mode, less those that went to the mean.
+    """Number of cells with a value in each slice along a mode, less those lost to the mean.
 
-    The precision of the mean is that of all slices along the first mode, to which it is no loss.
+    The first mode loses none: the precision of the mean is the sum over all its slices.
     """
     cells = data.cells_along[n]
     return cells - data.places_along[n] if n and data.mean is not None else cells
 
 
 def _energy_of_mean(data: TuckerCells, first: Scales) -> float:
-    """½Σ log of the precision of the mean in each place, relative to that with equal noise."""
+    """½Σ log of the precision of the mean in each place, relative to equal noise."""
     if data.seen is None:
         return 0.5 * math.prod(data.shape[1:]) * float(np.log(first.precision.mean()))
     weights, counts = to_numpy(data.weights(first.precision)), to_numpy(data.counts)
@@ -79,10 +78,9 @@ def _energy_of_mean(data: TuckerCells, first: Scales) -> float:
 
 
 def all_noise(data: TuckerCells) -> AllScales:
-    """Variances of the slices of the data themselves: where the search for the noise begins.
+    """Variances of the slices of the data, from which the search for the noise starts.
 
-    From equal noise it would not come away: components that it bought explain what they were bought
-    for.
+    A search from equal noise would stay there: surplus components would explain the larger noise.
     """
     squares = data.values * data.values
     found = [np.ones(M) for M in data.shape]
@@ -94,14 +92,14 @@ def all_noise(data: TuckerCells) -> AllScales:
 
 
 def sums_along(T: Array, weights: list[FloatArray], n: int) -> FloatArray:
-    """Weighted sums over the slices of a mode."""
+    """Weighted sum of each slice of a mode."""
     xp, N = array_namespace(T), len(weights)
     weighted = times_along(T, [w if m != n else None for m, w in enumerate(weights)])
     return to_numpy(xp.sum(weighted, axis=tuple(m for m in range(N) if m != n)))
 
 
 def _mean_squares(sums: FloatArray, counts: FloatArray) -> FloatArray:
-    """Σ/n of each slice, or that of all where there is nothing."""
+    """Σ/n of each slice; of all slices for those without cells."""
     total = float(sums.sum() / counts.sum())
     if not total:
         return np.ones_like(sums)

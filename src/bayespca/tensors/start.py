@@ -1,4 +1,4 @@
-"""Where the iteration starts: the closed form of each unfolding, or normal draws."""
+"""Starting points: the closed form of each unfolding, or normal draws."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .updates import with_core
 
 Ranks = tuple[int, ...]
 
-# Components to start with beyond those that an unfolding shows: once the other modes are known to
-# be small, weaker ones can be seen. The free energy drops those that are not needed.
+# Components to start with beyond those that an unfolding shows: once the other modes are small,
+# weaker ones show. Those that are not needed are dropped later.
 SPARE = 3
-# Size of the core from which its covariance is not formed if this share of the cells is there: then
-# little is lost by filling holes.
+# Holes are filled, and the core's covariance is not formed, for cores above this size if more than
+# this share of the cells is observed: little is lost then.
 LARGE_CORE = 512
 MOSTLY_THERE = 0.7
-# Steps in which a new component is not judged: it looks useless before it has found its place.
+# Steps in which a new component is not judged: it looks useless until it has settled.
 YOUNG = 6
 # Sweeps of the search for a rank-one tensor.
 ROUNDS = 10
@@ -39,9 +39,10 @@ ROUNDS = 10
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """What the unfoldings show: vectors of each mode, as many as to start with, and the noise.
+    """The start that the unfoldings suggest: vectors of each mode, and the noise variance.
 
-    `fills` tells how holes are to be treated, `is_capped` whether there would be more components.
+    `fills` says whether holes are filled, `is_capped` whether components were left out to keep the
+    core small.
     """
 
     bases: tuple[FloatArray, ...]
@@ -55,7 +56,7 @@ class Guess:
 
 
 def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
-    """Start with the given ranks; free ranks are what each unfolding shows, and some to spare."""
+    """The start with the given ranks; a free rank is what its unfolding shows, plus `SPARE`."""
     if data.seen is None:
         found = unfoldings(data.values, spare=SPARE, needed=asked)
         noise = min(unfolding.solution.noise_variance for unfolding in found)
@@ -66,11 +67,11 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
         for count, size, fixed in zip(counts, data.shape, asked, strict=True)
     ]
     fills = math.prod(ranks) > LARGE_CORE and data.share > MOSTLY_THERE
-    # Where the core has a covariance, the largest of the ranks that are free gives way.
+    # If the core needs a covariance, the largest free rank is reduced.
     free, shown = [n for n, fixed in enumerate(asked) if fixed is None], list(ranks)
     while not fills and free and math.prod(ranks) > LARGEST_CORE:
         ranks[max(free, key=lambda n: ranks[n])] -= 1
-    # Given ranks are not reduced: if they are too large, holes are filled whatever their share.
+    # Given ranks are not reduced: if they are too large, holes are filled in any case.
     fills = fills or math.prod(ranks) > LARGEST_CORE
     vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
     # Zeros in holes look like noise: too much of it would hide weak components.
@@ -89,23 +90,23 @@ def _worthwhile(
 
 
 def spectral(data: TuckerCells, problem: TuckerProblem, guess: Guess, noise: float) -> TuckerState:
-    """The vectors of the unfoldings, and the core that they give."""
+    """The state with the vectors of the unfoldings, and their core."""
     return _state(data, problem, list(guess.bases), noise)
 
 
 def random(
     data: TuckerCells, problem: TuckerProblem, ranks: Ranks, noise: float, rng: np.random.Generator
 ) -> TuckerState:
-    """Factors from normal draws, and the core that they give."""
+    """The state with factors from normal draws, and their core."""
     draws = [rng.normal(size=(size, rank)) for size, rank in zip(data.shape, ranks, strict=True)]
     return _state(data, problem, [np.linalg.qr(draw)[0] for draw in draws], noise)
 
 
 def _unbiased(data: TuckerCells, n: int) -> tuple[FloatArray, int]:
-    """Vectors of T₍ₙ₎T₍ₙ₎ᵀ as it would be without holes, strongest first; how many stand out.
+    """Eigenvectors of T₍ₙ₎T₍ₙ₎ᵀ corrected for holes, strongest first, and how many stand out.
 
-    Off the diagonal two cells have to be there, on it one. What noise and holes add is as often
-    negative as positive, so that the least eigenvalue tells how large the largest can be by chance.
+    Off the diagonal two cells have to be observed, on it one. Noise and holes add as much negative
+    as positive, so the least eigenvalue shows how large the largest can be by chance.
     """
     X = unfolded(data.values, n)
     gram = to_numpy(array_namespace(X).matmul(X, X.T)).copy()
@@ -119,7 +120,7 @@ def _unbiased(data: TuckerCells, n: int) -> tuple[FloatArray, int]:
 def _state(
     data: TuckerCells, problem: TuckerProblem, bases: list[FloatArray], noise: float
 ) -> TuckerState:
-    """Factors of unit size, and the core that suits them under a wide prior."""
+    """The state with factors of unit size, and their core under a wide prior."""
     rows = tuple(_points(data, n, U * math.sqrt(data.shape[n])) for n, U in enumerate(bases))
     shape = tuple(U.shape[1] for U in bases)
     priors = tuple(np.ones(H) for H in shape)
@@ -138,8 +139,10 @@ def _no_core(shape: Ranks) -> KroneckerCore:
 
 
 def with_shown(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> TuckerState | None:
-    """With the components of each mode that the closed form of what is left shows; one of each mode
-    where none is above EVB's threshold, but some above the edge of noise. None if there is nothing.
+    """The state with the components of each mode that the closed form of the residual shows.
+
+    If none is above EVB's threshold, one of each mode that is above the edge of noise; None if
+    there is none either.
     """
     state, here = holes.moved(state, data)
     left = _left(state, here)
@@ -154,9 +157,10 @@ def with_shown(state: TuckerState, data: TuckerCells, problem: TuckerProblem) ->
 def with_one_more(
     state: TuckerState, data: TuckerCells, problem: TuckerProblem
 ) -> TuckerState | None:
-    """One more component in every mode that may have it: the rank-one tensor nearest to the rest.
+    """The state with one more component in every free mode: the rank-one tensor nearest to the
+    residual.
 
-    Modes that do not need theirs lose it again. None where noise could be as large: its largest
+    Modes that do not need theirs lose it again. None if noise could be as large: its largest
     rank-one tensor is no larger than σ·Σ√Mₙ.
     """
     state, here = holes.moved(state, data)
@@ -181,7 +185,7 @@ def _with_columns(
     problem: TuckerProblem,
     columns: dict[int, FloatArray],
 ) -> TuckerState | None:
-    """The state with more columns of some factors, as many as there can be; None without any."""
+    """The state with more columns of some factors, as far as sizes allow; None if none is added."""
     before, mean = state.ranks, state.core.mean
     for n, vectors in columns.items():
         for vector in vectors.T[: data.shape[n] - state.ranks[n]]:
@@ -199,12 +203,12 @@ def _with_columns(
 
 
 def _grown_size(state: TuckerState, n: int) -> int:
-    """Entries of the core with one more component of a mode."""
+    """Number of entries of the core with one more component of a mode."""
     return math.prod(state.ranks) // state.ranks[n] * (state.ranks[n] + 1)
 
 
 def _with_column(rows: TuckerRows, vector: FloatArray) -> TuckerRows:
-    """One more column, as large and as uncertain as the others on average."""
+    """The rows with one more column, as large and as uncertain as the average column."""
     size = np.sqrt(np.mean(rows.mean**2) * vector.size)
     cov = np.pad(rows.cov, ((0, 0), (0, 1), (0, 1)))
     cov[:, -1, -1] = np.trace(rows.cov, axis1=1, axis2=2) / rows.rank

@@ -1,10 +1,9 @@
-"""A Tucker factorization: what is to be found, what is known, and what data say of the core.
+"""The settings and the state of a Tucker factorization, and the equations of its core.
 
 The posterior is r(G)·∏ₙ r(Aₙ) under the priors of aistats2014 Eq. 38–39, C_G⁽ⁿ⁾ = C_A⁽ⁿ⁾ = Cₙ
-diagonal and learned, or given. Seen along one mode, the factor Aₙ (Mₙ rows) and the core (∏_{m≠n}Hₘ
-rows, divided by the root of the other modes' priors) are the two factors of a matrix:
-`Factors` knows their best coordinates and priors. EVB integrates both, EPB the core
-alone, EMAP none.
+diagonal and learned, or given. Along one mode, the factor Aₙ (Mₙ rows) and the core (∏_{m≠n}Hₘ
+rows, divided by the root of the other modes' priors) are the two factors of a matrix: `Factors`
+knows their best coordinates and priors. EVB integrates out both, EPB the core alone, EMAP neither.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ T = TypeVar("T")
 class TuckerProblem:
     """A family (A the factors, B the core), their prior, and which modes may lose components.
 
-    `fixed_noise` is None where σ² is found with the rest.
+    `fixed_noise` is None if σ² is learned.
     """
 
     family: Family
@@ -45,7 +44,9 @@ class TuckerProblem:
         return Factors((size_without(ranks, n), rows), self.family, self.prior, LEAST_PRIOR)
 
     def _rows_alike(self, n: int, ranks: tuple[int, ...]) -> float:
-        """Rows that a point-estimated factor counts for, so that all have as many entries."""
+        """Number of rows that a point-estimated factor counts as, so that all modes have equally
+        many entries (see `coordinates`).
+        """
         entries = [size * rank for size, rank in zip(self.sizes, ranks, strict=True)]
         return sum(entries) / len(entries) / max(ranks[n], 1)
 
@@ -55,35 +56,35 @@ class TuckerProblem:
 
     @property
     def core_variance(self) -> float:
-        """What the prior of the core has beyond those of the modes."""
+        """Factor of the core's prior variance beyond those of the modes."""
         return 1.0 if self.prior.is_learned else self.prior.variance
 
     @property
     def prunes(self) -> bool:
-        """Whether components are dropped where the free energy is lower without them."""
+        """Whether components are dropped if the free energy is lower without them."""
         return self.prior.is_learned and self.family == VB
 
 
 @dataclass(frozen=True, eq=False)
 class TuckerState:
-    """Posterior and priors. `gone` is what components that went have left in the free energy of
-    point estimates, so that it can be compared from step to step.
+    """Posterior and priors. `gone` is the contribution of dropped components to the free energy of
+    point estimates; it keeps the free energy comparable from step to step.
     """
 
     rows: tuple[TuckerRows, ...]
     core: Core
     priors: tuple[FloatArray, ...]
     noise_variance: float
-    # What the mean of the slices has moved by, where there are holes.
+    # Distance that the mean of the slices has moved, if there are holes.
     shift: FloatArray = field(default_factory=lambda: np.zeros(()))
     gone: float = 0.0
     energy: float = np.inf
-    # Noise variances of the slices of each mode, where they have their own.
+    # Noise variances of the slices of each mode, if they have their own.
     scales: tuple[Scales, ...] = ()
-    # Steps before fewer components are tried again, and how many there were in all.
+    # Steps left before fewer components are tried again, and the whole length of that wait.
     wait: int = 0
     waited: int = 0
-    # Steps before components that are new may go again.
+    # Steps left before new components may be dropped.
     young: int = 0
 
     @property
@@ -95,7 +96,7 @@ class TuckerState:
 
 
 class Equations(Protocol):
-    """What the data say of the core, given the factors."""
+    """Linear equations of the core, given the data and the factors."""
 
     def solved(
         self, priors: tuple[FloatArray, ...], variance: float, s2: float, *, integrated: bool

@@ -19,7 +19,7 @@ from .updates import with_core
 
 
 def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple[TuckerState, Info]:
-    """All factors, then the core, priors and noise."""
+    """Update all factors, then the core, the priors and the noise."""
     state, here = holes.moved(state, data)
     equations: Equations
     if data.is_whole:
@@ -35,11 +35,13 @@ def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple
 def finished(
     state: TuckerState, equations: Equations, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Info]:
-    """The core, without what is gone or does not pay; the best coordinates, priors and noise."""
+    """Update the core, drop components that vanished or do not pay, then update coordinates, priors
+    and noise.
+    """
     state = with_core(state, equations, problem)
     state, equations = without_gone(state, equations, data, problem)
     now = energy_of(state, equations, data, problem)
-    # Before components have found their places, one that will be needed may look useless.
+    # Before the others have settled, a component that will be needed may look useless.
     if problem.prunes and not state.young and state.energy - now < CALM * abs(now):
         state, equations = without_useless(state, equations, data, problem)
     residual = residual_of(state, equations, data)
@@ -56,12 +58,12 @@ def finished(
 
 
 def equations_of(state: TuckerState, data: TuckerCells) -> Equations:
-    """What the data say of the core with the factors as they are."""
+    """Equations of the core, given the factors."""
     if data.is_whole:
         return complete.projected(state, filled(data, state))
     return holes.gathered(state, data)
 
 
 def filled(data: TuckerCells, state: TuckerState) -> TuckerCells:
-    """The tensor with what the state expects in the holes that are to be filled."""
+    """The tensor with its holes filled by the state's predictions."""
     return data.filled(holes.low_rank(state, data)) if data.seen is not None else data

@@ -1,13 +1,12 @@
-"""How many vectors of each unfolding are worth starting with: the free energy of cores that are cut
-out of the one of all vectors, in closed form.
+"""The number of vectors of each unfolding to start with, by the free energy of truncated cores.
 
 With orthonormal vectors a core of H₁×H₂×… leaves R = ‖Y‖² − ‖G‖², so that σ² = R/(n − free
 parameters). At the coordinates where the free energy is lowest, an entry of a factor costs
-½log(1 + Sₕ/Mₙσ²), Sₕ the squares of its slice of the core, and an entry of the core
+½log(1 + Sₕ/Mₙσ²), with Sₕ the squares of its slice of the core, and an entry of the core costs
 
     ½(log(1 + c/σ²) + ⟨g²⟩/c − 1),   c = ∏ₙcₙ,   cₙ = the mean of ⟨g²⟩/∏_{m≠n}cₘ over its slice.
 
-Vectors are those of the unfoldings, not the best ones, which makes small cores look better.
+The vectors are those of the unfoldings, not the best ones, which makes small cores look better.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ ROUNDS = 4
 
 
 def worthwhile(core: FloatArray, data: TuckerCells, free: tuple[int, ...]) -> Ranks:
-    """Ranks with the lowest free energy that losing one vector after another leads to.
+    """The ranks with the lowest free energy on the path of dropping one vector after another.
 
-    `core` is of all vectors, strongest first; modes that are not `free` keep theirs.
+    `core` is that of all vectors, strongest first; modes that are not `free` keep theirs.
     """
     squares = core * core
     now: Ranks = core.shape
@@ -51,7 +50,7 @@ def _without_last(ranks: Ranks, n: int) -> Ranks:
 
 
 def _energy(squares: FloatArray, data: TuckerCells) -> float:
-    """The free energy of a core, but for what all cores have in common, from its squares."""
+    """The free energy of a core from its squares, up to a constant shared by all cores."""
     total, n, ranks = float(squares.sum()), data.n_cells, squares.shape
     entries = sum(M * H - H * H for M, H in zip(data.sizes, ranks, strict=True)) + squares.size
     if entries >= n or not total:
@@ -76,10 +75,10 @@ def _core_energy(squares: FloatArray, s2: float) -> float:
 
 
 def _variance(c: FloatArray, s2: float) -> FloatArray:
-    """That of an entry of the core in the posterior."""
+    """Posterior variance of an entry of the core."""
     return np.asarray(s2 * c / (s2 + c))
 
 
 def _sums(T: FloatArray, axis: int) -> FloatArray:
-    """Sums over the slices along a mode."""
+    """Sum of each slice along a mode."""
     return np.asarray(T.sum(axis=tuple(m for m in range(T.ndim) if m != axis)))

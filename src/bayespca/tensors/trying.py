@@ -1,4 +1,4 @@
-"""Fewer components tried beside steps: one that goes creeps away from a saddle for many of them."""
+"""Trials of fewer components between steps: a component that must go leaves a saddle slowly."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .state import TuckerState
 
 Step = Callable[[TuckerState], tuple[TuckerState, Info]]
 
-# Steps after the first trial that leads no lower; twice as many each time.
+# Steps to wait after a first trial that fails; twice as many each time.
 WAIT = 16
-# Nats: trials wait until steps bring less, and have to bring more. One that is hardly missed while
-# others still move may be worth hundreds later; the search over ranks asks when they have settled.
+# Nats: trials wait until steps gain less than this, and must gain more. A component that is hardly
+# missed while others still move may be worth hundreds later; the search over ranks decides then.
 EVIDENT = 10.0
 
 
@@ -25,9 +25,9 @@ def step_or_less(
     less: Callable[[TuckerState, int], TuckerState | None],
     modes: tuple[int, ...],
 ) -> tuple[TuckerState, Info]:
-    """A step; now and then two from where a mode has a component less, if that is much lower.
+    """Take a step, or now and then two without a component of some mode, if that is much lower.
 
-    Others have to find their new places before the free energy shows that one is not needed.
+    The others have to adapt before the free energy shows that one is not needed.
     """
     new, info = step(state)
     falls = state.energy - new.energy > min(CALM * abs(new.energy), EVIDENT)

@@ -1,4 +1,4 @@
-"""A factor and the core, each solved for given the other: Σ = σ²(⟨xxᵀ⟩ + σ²C⁻¹)⁻¹."""
+"""Updates of a factor and of the core, each given the other: Σ = σ²(⟨xxᵀ⟩ + σ²C⁻¹)⁻¹."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def with_core(state: TuckerState, equations: Equations, problem: TuckerProblem) 
 def graded_inverses(precision: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Inverses and log|·| of positive definite matrices (…, H, H) with entries of any size.
 
-    They are scaled to unit diagonals first. If rounding has made one singular, because cells say
-    nothing about a direction and its prior hardly more, that direction gets a little more weight.
+    They are scaled to unit diagonals first. If rounding makes one singular, because neither cells
+    nor prior constrain a direction, a small ridge is added.
     """
     root = np.sqrt(np.diagonal(precision, axis1=-2, axis2=-1))
     scale = root[..., :, None] * root[..., None, :]

@@ -1,4 +1,4 @@
-"""States of several views as vectors: loadings, means, and logarithms of variances."""
+"""States of several views as vectors, for acceleration."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .state import ViewsState
 
 @dataclass(frozen=True, eq=False)
 class ViewsChart:
-    """(B, μ) where factors are in views, for each view the logarithm of its loadings' covariance
-    summed over columns, and log σ².
+    """Vectors of (B, μ) for the factors in each view, the logarithm of each view's covariance of
+    loadings summed over columns, and log σ².
 
-    The rotation is part of what is found, so there is no turn to be taken out. The covariances of
-    the columns of a view are scaled alike, and the rest follows in a step.
+    The model determines the rotation, so vectors are not aligned. The covariances of all columns of
+    a view are changed alike; a step restores the rest.
     """
 
     table: ViewsTable
@@ -53,7 +53,7 @@ class ViewsChart:
         return replace(new, prior=self._priors(state, new))
 
     def _there(self, state: ViewsState) -> Mask:
-        """Entries of (B, μ) that may differ from 0."""
+        """Mask of the entries of (B, μ) that may differ from 0."""
         there = np.ones(state.b.shape, dtype=np.bool_)
         there[:, :-1] = state.active[self.table.view]
         return there
@@ -65,7 +65,7 @@ class ViewsChart:
         ]
 
     def _on(self, state: ViewsState) -> list[Index]:
-        """The factors that are in each view."""
+        """The factors in each view."""
         return [np.flatnonzero(active) for active in state.active]
 
     def _covariances(
@@ -81,7 +81,7 @@ class ViewsChart:
         return b_cov
 
     def _priors(self, state: ViewsState, new: ViewsState) -> FloatArray:
-        """They grow as the loadings do."""
+        """Prior variances, grown in proportion to the mean squares of the loadings."""
         before, after = (self._squares(one) for one in (state, new))
         growth = np.divide(after, before, out=np.ones_like(before), where=before > 0)
         return np.asarray(state.prior * growth)

@@ -1,4 +1,4 @@
-"""Several tables side by side, as the sweeps see them."""
+"""Several tables side by side, in the form that sweeps use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayespca.spectrum.records import Status
 
 Mask = NDArray[np.bool_]
 
-# Columns that are looked at together, in copies.
+# Columns measured at a time, in copies.
 AT_ONCE = 256
 
 
@@ -29,23 +29,23 @@ class ViewsTable:
     Attributes
     ----------
     rows
-        The rows that have values and the columns that vary; each view at a scale of its own.
+        The rows that have values and the columns that vary; each view at its own scale.
     view
-        The view that each of these columns belongs to.
+        The view of each of these columns.
     view_of_all
-        The same for all columns of the tables as given: (p,).
+        The view of each column of the tables as given: (p,).
     live
-        Which columns of the tables as given these are: (p,).
+        Which columns of the tables as given are kept: (p,).
     constants
         The value of each column that does not vary, NaN for the others: (p,).
     n_samples
-        The number of rows of the tables as given.
+        Number of rows of the tables as given.
     n_views
-        How many views there are.
+        Number of views.
     status
-        Advice on rows and columns of which little or nothing is known.
+        Advice on rows and columns with few values or none.
     noise
-        The noise variance of each view by a PCA of its own, NaN where there was none: (V,).
+        The noise variance of each view from its own PCA, NaN if there was none: (V,).
     """
 
     rows: IncompleteRows
@@ -65,17 +65,17 @@ class ViewsTable:
 
     @cached_property
     def sizes(self) -> FloatArray:
-        """The number of columns of each view: (V,)."""
+        """Number of columns of each view: (V,)."""
         return np.bincount(self.view, minlength=self.n_views).astype(np.float64)
 
     @cached_property
     def cells(self) -> FloatArray:
-        """The number of observed cells of each view: (V,)."""
+        """Number of observed cells of each view: (V,)."""
         return self.by_view(self.rows.column_counts)
 
     @cached_property
     def alike(self) -> list[bool]:
-        """Whether columns of a view are observed in the same rows: one covariance serves all."""
+        """Whether all columns of a view are observed in the same rows and share a covariance."""
         return [not differ for differ in self.rows.total(_differing, self.columns).tolist()]
 
     @cached_property
@@ -89,14 +89,14 @@ class ViewsTable:
 
 
 def _differing(data: Holes, columns: list[NDArray[np.intp]]) -> Counts:
-    """In how many patterns some columns of each view are observed and others are not: (V,)."""
+    """Number of patterns in which only some columns of a view are observed: (V,)."""
     patterns = np.asarray(data.patterns)
     found = [(patterns[:, js] != patterns[:, js[:1]]).any(axis=1).sum() for js in columns]
     return np.array(found, dtype=np.int64)
 
 
 def _part(X: FloatArray, rows: Mask | slice, columns: Mask) -> FloatArray:
-    """Some rows and columns; what is all of it is not copied."""
+    """Some rows and columns; all of them are not copied."""
     X = X if columns.all() else X[:, columns]
     return X if isinstance(rows, slice) or rows.all() else X[rows]
 
@@ -109,11 +109,11 @@ def views_table(
     *,
     overwrite: bool = False,
 ) -> ViewsTable:
-    """Sort out tables that stand side by side, with NaN for holes.
+    """The table of views that stand side by side in X, with NaN for holes.
 
-    Columns are divided by `feature_std`, standard deviations of their noise, where these are given
-    and not NaN. Columns that do not vary are set aside: counted as features without noise, they
-    would say that their view has none. X may be used for the table if it may be overwritten.
+    Columns are divided by `feature_std`, the standard deviations of their noise, where these are
+    given and not NaN. Columns that do not vary are left out: as features without noise, they would
+    suggest that their view has none. With `overwrite`, the table may use the memory of X.
     """
     known = seen(X)
     location, unit = np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -128,7 +128,7 @@ def views_table(
         location[mine], unit[mine] = found.location, found.unit * divisor[mine]
         varies[mine] = found.varies
         if not np.isnan(std[mine]).any():
-            # It is 1 in the columns that were divided by its root.
+            # The noise variance is 1 in columns divided by their standard deviation of the noise.
             noise[v] = found.unit**-2.0
     live = known.columns & varies
     constants = np.where(known.columns & ~varies, location, np.nan)
@@ -140,7 +140,7 @@ def views_table(
 
 
 class _Measured(NamedTuple):
-    """Where columns lie, which of them vary, and the unit that they have in common."""
+    """Locations of columns, which of them vary, and their common unit."""
 
     location: FloatArray
     varies: Mask
@@ -148,7 +148,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(X: FloatArray, columns: Counts, divisor: FloatArray) -> _Measured:
-    """Columns of a view divided by something of their own, some of them at a time."""
+    """Measurements of the columns of a view divided by `divisor`, a few columns at a time."""
     location, varies, sizes, cells = [], [], [], []
     for start in range(0, columns.size, AT_ONCE):
         js, over = columns[start : start + AT_ONCE], divisor[start : start + AT_ONCE]
@@ -157,7 +157,7 @@ def _measured(X: FloatArray, columns: Counts, divisor: FloatArray) -> _Measured:
         varies.append(found.squares > 0)
         sizes.append(float(found.unit[0]) if varies[-1].any() else 0.0)
         cells.append(float(found.column_counts.sum()))
-    # Squares of what is divided by the largest neither overflow nor vanish.
+    # Relative to the largest, squares neither overflow nor underflow.
     largest = max(sizes) or 1.0
     squares = np.average((np.array(sizes) / largest) ** 2, weights=cells)
     unit = largest * float(np.sqrt(squares)) or 1.0

@@ -1,4 +1,4 @@
-"""Several views as a model: its start, its step, its factors, and what is left of it."""
+"""Several views as a model: its start, its step, its moves, and its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .start import start, with_what_is_left
 from .state import ViewsState
 from .step import step, weakest
 
-# Factors that are so many times as strong as the weakest that a closed form keeps stay.
+# A factor this many times as strong as the weakest that a closed form keeps is not tried without.
 SURELY = 4.0
 
 
@@ -46,16 +46,15 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
         Prior variance of the loadings of each factor in each view, in units of the noise, or of
         natural parameters; 0 where the factor is not in the view: (k, V).
     probability
-        That each factor is in each view: (k, V).
+        Probability that each factor is in each view: (k, V).
     explained
         Share of the variance of each view that each factor explains: (k, V).
     noise
-        Noise variance of each view, the mean over its features that are numbers; NaN where it has
-        none: (V,).
+        Noise variance of each view, the mean over its numeric features; NaN if it has none: (V,).
     samples
-        Names of the samples, where they have any.
+        Names of the samples, if they have any.
     columns
-        What the columns are, where views have likelihoods; else empty.
+        Descriptions of the columns if views have likelihoods, else empty.
     omega
         Mean precision with which cells measure each natural parameter; None without likelihoods.
     """
@@ -76,7 +75,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
 
     @property
     def n_features(self) -> int:
-        """Columns of the tables; categories have more natural parameters than one."""
+        """Number of columns of the tables; a category has more than one natural parameter."""
         return int(self.view.size)
 
     @property
@@ -102,7 +101,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
         }
 
     def cells_of(self, v: int) -> Index:
-        """Columns of the matrix that stand for the columns of a view, in their order."""
+        """Columns of the matrix that represent the columns of a view, in their order."""
         if not self.columns:
             return np.flatnonzero(self.view == v)
         where = places(self.columns)
@@ -113,7 +112,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
     def correlations(self) -> Matrix:
         """Correlation of each column of the matrix with each factor: (k, q).
 
-        Columns that have likelihoods are measured with precision ω: √ω·b/√(1 + ωΣb²).
+        Columns with likelihoods are measured with precision ω: √ω·b/√(1 + ωΣb²).
         """
         if not isinstance(self.posterior, TablePosterior):
             return read.correlations(self.posterior)
@@ -122,7 +121,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
         return np.asarray(b / np.sqrt(1 + (b**2).sum(axis=1))[:, None]).T
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together."""
         k, V = self.n_components, self.names.size
         cells = [column.width for column in self.columns] or [1] * self.view.size
         agree = sum(cells) == self.posterior.components.shape[1] and self.noise.shape == (V,)
@@ -136,7 +135,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
 
 @dataclass(frozen=True)
 class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
-    """Group factor analysis by empirical variational Bayes, with at most so many factors."""
+    """Group factor analysis by empirical variational Bayes, with at most `most` factors."""
 
     most: int
 
@@ -157,7 +156,7 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
         return [*data.rows.total(digests_of_cells), data.view]
 
     def moves(self, data: ViewsTable) -> Sequence[Move[ViewsState]]:
-        """Factors in more views, then fewer and more factors."""
+        """Moves to a factor in one more view, then to fewer and to more factors."""
         return [
             Move(partial(with_best_pair, table=data)),
             Move(
@@ -170,7 +169,7 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
         return read.posterior(read.in_order(state, data), data)
 
     def free_energy(self, run: Run[ViewsState], data: ViewsTable) -> float:
-        """In the units of the data, without what the pattern costs."""
+        """The free energy in the units of the data, without the cost of the pattern."""
         rows = data.rows
         units = float((rows.column_counts - 1) @ np.log(rows.unit))
         return run.free_energy + units - cost_of_pattern(run.state.active, data.sizes)
@@ -195,6 +194,6 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
 
 
 def _without_weakest(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """The state without the weakest factor, unless it is far too strong to be left out."""
+    """The state without the weakest factor; None if even that is far too strong to be dropped."""
     h, strength = weakest(state, table)
     return state.without(h) if strength < SURELY else None

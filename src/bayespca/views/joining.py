@@ -1,4 +1,4 @@
-"""Factors in views in which they are not yet, and how probable each factor is in each view."""
+"""Factors added to views that lack them, and the probability of each factor in each view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .step import loadings_of_view
 
 
 def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """Add a factor to the view where it gains most; None if that costs more."""
+    """Add a factor to the view where it gains most; None if no gain exceeds its cost."""
     best, place = 0.0, None
     costs = costs_of_places(state.active, table.sizes)
     for v, h, found in absent(state, table):
@@ -34,7 +34,7 @@ def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
 
 
 def probabilities(state: ViewsState, table: ViewsTable) -> FloatArray:
-    """How probable it is that each factor is in each view: (V, H)."""
+    """Probability that each factor is in each view: (V, H)."""
     sums, n = state.sums(table), table.rows.shape[0]
     out = np.zeros(state.prior.shape)
     for v, h in np.ndindex(*out.shape):
@@ -45,14 +45,14 @@ def probabilities(state: ViewsState, table: ViewsTable) -> FloatArray:
 
 
 def absent(state: ViewsState, table: ViewsTable) -> Iterator[tuple[int, int, Estimates]]:
-    """What loadings would be of factors in views in which they are not."""
+    """Views, factors absent from them, and estimates of the loadings they would have there."""
     sums = state.sums(table)
     for v, h in np.argwhere(~state.active & (table.sizes > 0)[:, None]).tolist():
         yield v, h, estimates(state, table, sums, v, h)
 
 
 def estimates(state: ViewsState, table: ViewsTable, sums: RowSums, v: int, h: int) -> Estimates:
-    """Loadings of a factor in a view, given the other factors that are in it."""
+    """Estimates of the loadings of a factor in a view, given the other factors in it."""
     prior = state.prior.copy()
     prior[v, h] = prior[v, h] or state.noise[v]
     state = replace(state, prior=prior)

@@ -1,4 +1,4 @@
-"""Several tables side by side on Dask: blocks of rows stay on the workers."""
+"""Several tables side by side on Dask, whose blocks of rows stay on the workers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .data import ViewsTable
 
 
 class ViewsLook(NamedTuple):
-    """What columns hold, and how many rows have values in each view: (V,)."""
+    """A summary of the columns, and the number of rows with values in each view: (V,)."""
 
     columns: ColumnLook
     rows: Counts
 
 
 def look_at_views(X: Partitions, view: Counts, n_views: int) -> ViewsLook:
-    """What there is, by two passes."""
+    """Summarise the columns and rows of all views, in two passes."""
     counts = computed(reduced(mapped(X, _rows_of_views, view, n_views), added))[0]
     return ViewsLook(look_at(X), counts)
 
@@ -47,9 +47,9 @@ def _rows_of_views(X: NDArray[Any], view: Counts, n_views: int) -> Counts:
 def views_on_workers(
     X: Partitions, look: ViewsLook, view: Counts, feature_std: FloatArray
 ) -> ViewsTable:
-    """Sort out tables that stand side by side, as `views_table` does in memory.
+    """The table of views that stand side by side, like `views_table` in memory.
 
-    `feature_std` are standard deviations of the noise of the columns, NaN where nothing is known.
+    `feature_std` are the standard deviations of the noise of the columns, NaN if unknown.
     """
     found, n_views = look.columns, look.rows.size
     known, constant = found.counts > 0, found.constant(center=True)
@@ -59,7 +59,7 @@ def views_on_workers(
         there = computed(reduced(mapped(X, rows_with_values, live), added))[0]
         kept = [int(block.sum()) for block in there]
     divisor = np.where(np.isnan(feature_std), 1.0, feature_std)
-    # Squares of what is divided by the largest neither overflow nor vanish.
+    # Relative to the largest, squares neither overflow nor underflow.
     size = _largest_of_views(found.largest(center=True) / divisor, live, view, n_views)
     scaling = (live, location[live], np.ones(int(live.sum())))
     squares = computed(
@@ -77,7 +77,7 @@ def views_on_workers(
         unit=unit,
         centred=True,
     )
-    # A view without noise starts with the least.
+    # A view of unknown noise starts with the least noise.
     unknown = np.bincount(view, weights=known & np.isnan(feature_std), minlength=n_views) > 0
     return ViewsTable(
         rows=rows,
@@ -95,6 +95,6 @@ def views_on_workers(
 def _largest_of_views(
     sizes: FloatArray, live: NDArray[np.bool_], view: Counts, n_views: int
 ) -> FloatArray:
-    """The largest of the columns of each view that vary, 1 where there are none."""
+    """The largest size among the varying columns of each view, 1 if there are none."""
     found = [sizes[live & (view == v)].max(initial=0.0) for v in range(n_views)]
     return np.where(np.array(found) > 0, found, 1.0)

@@ -1,4 +1,4 @@
-"""Which factors are in which views: what a factor gains in a view, and how probable it is there.
+"""The pattern of factors in views: the gain and the probability of a factor in a view.
 
 Given the scores and the other factors of its view, a factor's loadings in p columns have estimates
 yⱼ ~ N(bⱼ, vⱼ). With bⱼ ~ N(0, c²), the factor lowers the free energy of the view by
@@ -21,7 +21,7 @@ from bayespca.spectrum.tolerances import TINY
 
 
 class InViews:
-    """States with prior variances of factors in views (V, H): 0 where a factor is not in a view."""
+    """States with prior variances of factors in views (V, H), 0 if a factor is not in a view."""
 
     prior: Matrix
 
@@ -31,16 +31,16 @@ class InViews:
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """Which factors are in which view: (V, H)."""
+        """Whether each factor is in each view: (V, H)."""
         return np.asarray(self.prior > 0)
 
 
 # Rounds of Fisher's scoring for the prior variance; one is exact where all vⱼ are equal.
 ROUNDS = 8
 # A priori, a factor that is in one view is in another one with this probability, and its strength
-# there, in detection limits, is half-Cauchy with this scale. With one half, one of a hundred pairs
-# of factors and views that have nothing to do with each other would be joined, which is one in ten
-# patterns; strong factors do not see it.
+# there, in detection limits, is half-Cauchy with this scale. With probability one half, one in a
+# hundred unrelated pairs of factor and view would be joined, and so one in ten patterns be wrong;
+# strong factors do not depend on it.
 BEFOREHAND = 1 / 8
 SCALE = 2.0
 # The grid over log strength, in detection limits.
@@ -56,19 +56,22 @@ class Estimates:
 
     @classmethod
     def without_prior(cls, mean: FloatArray, variance: FloatArray, prior: float) -> Estimates:
-        """From posterior means and variances under a prior of variance c²."""
+        """Estimates from posterior means and variances under a prior of variance c²."""
         v = 1 / np.maximum(1 / variance - 1 / prior, TINY)
         return cls(mean * (v / prior + 1), v)
 
     @cached_property
     def _different(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Variances that differ, the number of columns that have each, and Σy² over these."""
+        """Distinct variances, the number of columns with each, and Σy² over these columns.
+
+        Only the case that all are equal is condensed.
+        """
         if (self.v == self.v[:1]).all():
             return self.v[:1], np.array([float(self.v.size)]), np.array([float(self.y @ self.y)])
         return self.v, np.ones(self.v.size), self.y**2
 
     def gain(self, prior: FloatArray | float) -> FloatArray:
-        """How much lower the free energy is with the factor than without; one for each c²."""
+        """Fall of the free energy with the factor, relative to without it, for each c²."""
         v, counts, squares = self._different
         ratio = np.asarray(prior)[..., None] / v
         parts = squares / v * ratio / (1 + ratio) - counts * np.log1p(ratio)
@@ -89,7 +92,7 @@ class Estimates:
         return float(self.gain(self.best_prior))
 
     def probability(self, limit: float) -> float:
-        """That the factor is in the view: its evidence is averaged over strengths.
+        """Probability that the factor is in the view, with its evidence averaged over strengths.
 
         `limit` is the c² of a factor at the detection limit of the view.
         """
@@ -102,15 +105,15 @@ class Estimates:
 
 
 def cost_of_joining(n_columns: FloatArray | float) -> FloatArray:
-    """Nats that a factor has to gain in a further view: ½ log p for a prior variance that p
-    loadings have taught, and the odds against it beforehand.
+    """Nats that a factor has to gain in a further view: ½ log p for a prior variance learned from
+    p loadings, plus the log prior odds against it.
     """
     odds = np.log((1 - BEFOREHAND) / BEFOREHAND)
     return np.asarray(0.5 * np.log(np.maximum(n_columns, 1)) + odds)
 
 
 def cost_of_pattern(active: NDArray[np.bool_], sizes: FloatArray) -> float:
-    """What a pattern (V×H) costs: one view of each factor is free, so that one view alone is
+    """Cost of a pattern (V×H). The dearest view of each factor is free, so that one view alone is
     empirical variational Bayes.
     """
     costs = np.where(active, cost_of_joining(sizes)[:, None], 0.0)
@@ -118,10 +121,9 @@ def cost_of_pattern(active: NDArray[np.bool_], sizes: FloatArray) -> float:
 
 
 def costs_of_places(active: NDArray[np.bool_], sizes: FloatArray) -> FloatArray:
-    """What it costs that each factor is in each view, beside the others that it is in: (V, H).
+    """Cost of having each factor in each view, in addition to its other views: (V, H).
 
-    The dearest view of a factor is the one that is free, so that leaving it, or joining it, changes
-    which that is.
+    The dearest view of a factor is free; leaving it or joining a dearer one changes which that is.
     """
     cost = cost_of_joining(sizes)[:, None]
     elsewhere = [

@@ -1,4 +1,4 @@
-"""What is left of a fit to several views: factors in order, and a posterior of all columns."""
+"""Results of a fit to several views: factors in order, and a posterior of all columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .state import ViewsState
 
 
 def in_order(state: ViewsState, table: ViewsTable) -> ViewsState:
-    """Factors that explain most of the views, on average, come first."""
+    """The state with its factors ordered by the mean share of the views that they explain."""
     return state.only(np.argsort(-explained(state, table).sum(axis=0), kind="stable"))
 
 
@@ -35,10 +35,10 @@ def noise(state: ViewsState, table: ViewsTable) -> FloatArray:
 
 
 def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
-    """The posterior of all columns, for scores that are those of the factors themselves.
+    """The posterior of all columns, in coordinates in which the scores are the factors.
 
-    A column without values has the prior's loadings and a mean as uncertain as the data; one that
-    does not vary has its value.
+    A column without values has loadings from the prior and a mean as uncertain as the data; a
+    column that does not vary keeps its value.
     """
     p, H, live, view = table.live.size, state.rank, table.live, table.view_of_all
     columns = state.columns(table)
@@ -48,7 +48,7 @@ def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
     b_cov[:, H, H] = 1 / state.noise[view]
     b[live], b_cov[live] = columns.b, columns.b_cov
     signs = np.append(signs_of(b[:, :H].T), 1.0)
-    # Zeros have no sign.
+    # Adding 0 turns −0 into 0.
     b, b_cov = b * signs + 0.0, b_cov * signs * signs[:, None]
     mean, scale = _location_and_scale(state, table)
     constant = ~np.isnan(table.constants)
@@ -82,7 +82,9 @@ def latent_std(found: HolesPosterior, X: FloatArray) -> FloatArray:
 
 
 def _location_and_scale(state: ViewsState, table: ViewsTable) -> tuple[FloatArray, FloatArray]:
-    """Where columns lie, and their noise; that of a typical column of the view if unknown."""
+    """Locations of columns and their standard deviations of the noise; for a column without values,
+    those of a typical column of its view.
+    """
     rows, live, view = table.rows, table.live, table.view_of_all
     location, unit = np.zeros(live.size), np.ones(live.size)
     for v, js in enumerate(table.columns):

@@ -1,4 +1,4 @@
-"""Where sweeps start: closed forms of each view, and of all views divided by their noise."""
+"""Starting points: closed forms of each view, and of all views divided by their noise."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 from .data import ViewsTable
 from .state import ViewsState
 
-# The smallest prior variance that loadings start with, over that of the noise.
+# The least prior variance of loadings at the start, relative to the noise variance.
 LEAST = 1e-6
 
 
 def start(table: ViewsTable, most: int) -> ViewsState:
-    """Components of all views together, each divided by its noise."""
+    """Start from the components of all views together, each divided by its noise."""
     noise = np.array([_noise(table, v) for v in range(table.n_views)])
     nothing = _state(table, noise, np.empty((0, table.view.size)), np.empty(0))
     right, spread = _closed(table, nothing.roots(table), most)
@@ -35,10 +35,10 @@ def start(table: ViewsTable, most: int) -> ViewsState:
 
 
 def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsState | None:
-    """Add the factors that closed forms see in what the others leave; None if there are none.
+    """Add the factors that closed forms find in the residuals; None if there are none.
 
-    Views are looked at one by one, as a factor of a small view may be too weak to be seen beside
-    all columns, and then together.
+    Views are searched one by one, because a factor of a small view may be too weak to show among
+    all columns; if that finds nothing, they are searched together.
     """
     rows, rank = table.rows, state.rank
     rest = rows.matrix(_rest, state.columns(table), state.roots(table))
@@ -57,10 +57,10 @@ def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsS
 def _with_more(
     state: ViewsState, table: ViewsTable, found: Decomposition, count: int, v: int | None
 ) -> ViewsState:
-    """Add the first components of what was left, in all columns or in those of a view."""
+    """Add the first components of the residuals, in all columns or in those of a view."""
     n, p = table.rows.shape
     js = np.arange(p) if v is None else table.columns[v]
-    # Zeros in the holes make components weaker by the share of cells that are there.
+    # Zeros in the holes weaken components by the share of observed cells.
     share = float(table.rows.column_counts[js].sum()) / (n * js.size)
     new = np.zeros((p, count))
     sizes = _gamma(found)[:count] / np.sqrt(n) / share
@@ -85,7 +85,7 @@ def _gamma(found: Decomposition) -> FloatArray:
 
 
 def _noise(table: ViewsTable, v: int) -> float:
-    """The noise variance of a view by its own closed form, unless it is known from a PCA of it."""
+    """The noise variance of a view: from its PCA if known, else from its closed form."""
     rows, js = table.rows, table.columns[v]
     if not js.size:
         return 1.0
@@ -102,7 +102,7 @@ def _noise(table: ViewsTable, v: int) -> float:
 
 
 def _some_columns(rows: Holes, js: Counts) -> Holes:
-    """Some columns, of the rows that have values in them."""
+    """Some columns of the rows that have values in them."""
     seen = np.asarray(rows.mask)[:, js]
     some = seen.any(axis=1)
     values = np.asarray(rows.values)[np.ix_(some, js)]
@@ -110,8 +110,8 @@ def _some_columns(rows: Holes, js: Counts) -> Holes:
 
 
 def _closed(table: ViewsTable, root: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Directions that the closed form keeps of columns divided by `root`, and the mean squares of
-    the scores along them.
+    """Directions that the closed form of the columns divided by `root` keeps, and the mean squares
+    of the scores along them.
     """
     rows = table.rows
     if table.has_holes:
@@ -132,7 +132,7 @@ def _divided(data: Holes, root: FloatArray) -> FloatArray:
 def _state(
     table: ViewsTable, noise: FloatArray, right: FloatArray, spread: FloatArray
 ) -> ViewsState:
-    """Loadings for scores of unit variance, in the units of the table."""
+    """The state with loadings for scores of unit variance, in the units of the table."""
     p, rank = table.view.size, len(right)
     b = np.zeros((p, rank + 1))
     sizes = np.sqrt(np.maximum(spread, LEAST))
@@ -142,13 +142,13 @@ def _state(
 
 
 def _mean_squares(b: FloatArray, table: ViewsTable, noise: FloatArray) -> FloatArray:
-    """Those of the loadings of each view, or a little noise if that is more: (V, H)."""
+    """Mean squares of the loadings in each view, at least `LEAST` times the noise: (V, H)."""
     found = [(b[js] ** 2).mean(axis=0) if js.size else np.zeros(b.shape[1]) for js in table.columns]
     return np.maximum(np.stack(found), LEAST * noise[:, None])
 
 
 def _rest(data: Holes, columns: Columns, root: FloatArray) -> FloatArray:
-    """What is left of the cells, divided by their noise; 0 in holes."""
+    """Residuals of the cells divided by the standard deviation of their noise; 0 in holes."""
     rest = _divided(data, root)
     a = with_ones(latent_means(replace(data, values=rest), columns))
     known = None if bool(np.asarray(data.patterns).all()) else np.asarray(data.mask)

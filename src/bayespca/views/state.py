@@ -1,4 +1,4 @@
-"""Where the sweeps over several views are."""
+"""The state of sweeps over several views."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ViewsState(InViews):
     b, b_cov
         Mean (p, H + 1) and covariance (p, H + 1, H + 1) of the rows of (B, μ) of all views.
     prior
-        c_vh², the prior variance of the loadings of each factor in each view: (V, H). It is 0 where
-        the factor is not in the view.
+        c_vh², the prior variance of the loadings of each factor in each view, 0 if the factor is
+        not in the view: (V, H).
     noise
         σ_v² of each view: (V,).
     energy
-        The free energy, with what the pattern costs.
+        The free energy, including the cost of the pattern.
     calm
-        Whether the free energy hardly changes any more, so that factors may leave views.
+        Whether the free energy has nearly settled, so that factors may leave views.
     """
 
     b: Matrix
@@ -48,13 +48,13 @@ class ViewsState(InViews):
         return np.asarray(np.sqrt(self.noise)[table.view])
 
     def columns(self, table: ViewsTable) -> Columns:
-        """What rows need to know, for columns divided by their σ."""
+        """Parameters of the columns divided by their σ, as the update of rows needs them."""
         root = self.roots(table)
         b, b_cov = self.b / root[:, None], self.b_cov / (root**2)[:, None, None]
         return Columns(b, b_cov, np.ones(self.rank), 1.0)
 
     def sums(self, table: ViewsTable) -> RowSums:
-        """A brought up to date, and what columns need to know of it, in the units of the table."""
+        """Update A and return the sums over rows that columns need, in the units of the table."""
         if not table.has_holes:
             return self._sums_of_complete(table)
         data, root = table.rows, self.roots(table)
@@ -62,7 +62,7 @@ class ViewsState(InViews):
         return replace(sums, cross=sums.cross * root[:, None])
 
     def _sums_of_complete(self, table: ViewsTable) -> RowSums:
-        """The same where all rows share one covariance: two products with the data."""
+        """`sums` without holes, where all rows share one covariance: two products with the data."""
         data, columns, precision = table.rows, self.columns(table), 1 / self.noise[table.view]
         p, H = data.shape[1], self.rank
         second = columns.second.sum(axis=0)
@@ -79,7 +79,7 @@ class ViewsState(InViews):
         return self.only(np.delete(np.arange(self.rank), h))
 
     def only(self, factors: NDArray[np.intp]) -> ViewsState:
-        """Some of the factors, in this order."""
+        """The state with some of the factors, in this order."""
         kept = np.append(factors, self.rank)
         return replace(
             self,

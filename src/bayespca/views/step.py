@@ -1,7 +1,7 @@
 """Sweeps over several views: rows, columns view by view, the best rotation, priors, noise.
 
 The posterior is r(A)·Π_v r(B_v, μ_v), each a product of normal distributions of its rows. The mean
-is one more column of B whose partner in A is 1. All rows of A that have the same holes share a
+is one more column of B whose partner in A is 1. All rows of A with the same holes share a
 covariance, and so do all columns of a view that are observed in the same rows.
 """
 
@@ -27,8 +27,8 @@ from .turning import FEW, ITERATIONS, Turning
 
 
 def step(state: ViewsState, table: ViewsTable) -> tuple[ViewsState, Info]:
-    """One sweep. Once it is calm, factors leave the views in which they gain nothing, and those go
-    that are too weak.
+    """Do one sweep. Once the free energy has nearly settled, factors leave the views in which they
+    gain nothing, and factors that are too weak are dropped.
     """
     new = sweep(state, table)
     calm = state.energy - new.energy < CALM * abs(new.energy)
@@ -41,7 +41,7 @@ def step(state: ViewsState, table: ViewsTable) -> tuple[ViewsState, Info]:
 
 
 def sweep(state: ViewsState, table: ViewsTable) -> ViewsState:
-    """A, (B, μ), the pattern, the rotation, priors and noise, each where F is lowest."""
+    """Update A, (B, μ), the pattern, the rotation, priors and noise, each to its lowest F."""
     sums = state.sums(table)
     loadings = _updated_views(state, table, sums)
     active = np.stack([of_view.active for of_view in loadings])
@@ -56,9 +56,9 @@ def sweep(state: ViewsState, table: ViewsTable) -> ViewsState:
 def weakest(state: ViewsState, table: ViewsTable) -> tuple[int, float]:
     """The weakest factor, and its ‖b‖² over the least that the closed form keeps.
 
-    Without holes a component that is kept has γγ̂ ≥ 2.5σ²√(LM), and γ² is about σ²(L + M + 3√(LM))
-    there, so that γ̂² = M‖b‖² is not below 6.25σ²LM/(L + M + 3√(LM)), L counting the columns of its
-    views.
+    Without holes, a component that is kept has γγ̂ ≥ 2.5σ²√(LM), and at that limit γ² is about
+    σ²(L + M + 3√(LM)). So γ̂² = M‖b‖² is at least 6.25σ²LM/(L + M + 3√(LM)), where L is the number
+    of columns of its views.
     """
     if not state.rank:
         return 0, np.inf
@@ -74,7 +74,7 @@ def weakest(state: ViewsState, table: ViewsTable) -> tuple[int, float]:
 
 @dataclass(frozen=True, eq=False)
 class ViewLoadings:
-    """r(bⱼ, μⱼ) of the columns of a view, of the factors that are in it.
+    """r(bⱼ, μⱼ) of the columns of a view, for the factors in it.
 
     `active` says which these are (H,). `cov` has one matrix for each column, or one for all.
     """
@@ -85,15 +85,15 @@ class ViewLoadings:
     log_det: float
 
     def estimates(self, i: int, prior: float) -> Estimates:
-        """Those of the i-th of its factors, whose prior variance is given."""
+        """Estimates for the i-th factor of the view, whose prior variance is given."""
         variance = np.broadcast_to(self.cov[:, i, i], len(self.b))
         return Estimates.without_prior(self.b[:, i], variance, prior)
 
 
 def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[ViewLoadings]:
-    """The loadings of all views; when calm, without factors that gain less than being there costs.
+    """The loadings of all views; when calm, without factors that gain less than they cost there.
 
-    Views are gone through in turn, so that a factor stays in one of them.
+    Views are processed in turn, so that every factor stays in at least one.
     """
     active, found = state.active, []
     for v in range(table.n_views):
@@ -113,7 +113,7 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
 def _gaining_nothing(
     found: ViewLoadings, prior: FloatArray, costs: FloatArray, elsewhere: NDArray[np.bool_]
 ) -> int | None:
-    """The factor of a view whose gain is furthest below what being there costs, if any is.
+    """The factor of a view whose gain is furthest below its cost there; None if none is below.
 
     Factors that are in no other view are left alone: their scores were learned from this one.
     """
@@ -126,7 +126,7 @@ def _gaining_nothing(
 def loadings_of_view(
     state: ViewsState, table: ViewsTable, sums: RowSums, v: int, active: NDArray[np.bool_]
 ) -> ViewLoadings:
-    """r(bⱼ, μⱼ): what columns do with rows is what rows do with columns."""
+    """r(bⱼ, μⱼ) of the columns of a view: the update of rows, with rows and columns exchanged."""
     js, s2 = table.columns[v], float(state.noise[v])
     known = np.append(np.flatnonzero(active), state.rank)
     first = js[:1] if table.alike[v] else js
@@ -142,7 +142,7 @@ def loadings_of_view(
 def assembled(
     loadings: list[ViewLoadings], table: ViewsTable, rank: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Means and covariances of all columns, 0 where a factor is not in a view."""
+    """Means and covariances of all columns, 0 if a factor is not in a view."""
     p = table.view.size
     b, b_cov = np.zeros((p, rank + 1)), np.zeros((p, rank + 1, rank + 1))
     for js, found in zip(table.columns, loadings, strict=True):
@@ -157,8 +157,8 @@ def assembled(
 
 @dataclass(frozen=True, eq=False)
 class ViewParts:
-    """What the free energy is made of: ⟨‖aₕ‖²⟩ (H,), ⟨‖b_vh‖²⟩ (V, H), Σ log|Σ| of A and of each
-    view, and Σ⟨(x − b̃ᵀã)²⟩ of each view.
+    """The parts of the free energy: ⟨‖aₕ‖²⟩ (H,), ⟨‖b_vh‖²⟩ (V, H), Σ log|Σ| of A and of each view,
+    and Σ⟨(x − b̃ᵀã)²⟩ of each view.
     """
 
     Sa: FloatArray
@@ -214,7 +214,7 @@ def _second_by_view(state: ViewsState, table: ViewsTable) -> FloatArray:
 
 
 def free_energy(state: ViewsState, table: ViewsTable, parts: ViewParts) -> float:
-    """F in the units of the table, with what the pattern costs.
+    """F in the units of the table, including the cost of the pattern.
 
     The flat prior of μⱼ has density √nⱼ, so that one view without holes has the free energy of
     n − 1 rows without a mean.

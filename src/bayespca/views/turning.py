@@ -1,13 +1,13 @@
-"""The rotation of the factors that gives the lowest free energy.
+"""The rotation of the factors with the lowest free energy.
 
-The likelihood does not see A·T⁻¹ and B_v·Tᵀ. With M rows of A, whose prior has variance 1, and p_v
-rows of B_v, whose prior variances are at their best, what depends on T is
+The likelihood is the same for A·T⁻¹ and B_v·Tᵀ. With M rows of A, whose prior has variance 1, and
+p_v rows of B_v, whose prior variances are at their best, the free energy depends on T by
 
     ½tr(T⁻ᵀ⟨AᵀA⟩T⁻¹) + M log|T| + Σ_v p_v·(½Σₕ log(T⟨B_vᵀB_v⟩Tᵀ)ₕₕ − log|T_v|),
 
 h and T_v restricted to the factors of view v (Klami, Virtanen, Leppäaho and Kaski 2015, Eq. 12, for
-factors that are in every view). Logarithms favour factors that are in few views, and the minimum is
-what makes the pattern sparse. A factor k may be mixed into h only where h is in all views of k.
+factors that are in every view). The logarithms favour factors in few views, so the minimum makes
+the pattern sparse. A factor k may be mixed into h only if h is in all views of k.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from bayespca.spectrum.tolerances import TINY
 
 Mask = NDArray[np.bool_]
 
-# Steps for one turn, and for one of a state that is calm. The next sweep goes on from there.
+# Steps of one rotation, and of one in a calm state. The next sweep continues from there.
 ITERATIONS, FEW = 30, 5
-# The largest entry of a step, how often one that leads up is halved, the share of its slope that it
-# has to fall, the fall for each sample below which there is nothing more to gain, and how near to 1
-# the correlation of two entries may come.
+# The largest entry of a step; how often a step that raises the cost is halved; the share of its
+# slope that it has to fall; the fall per sample that ends the descent; and the largest squared
+# correlation of two entries.
 LONGEST, HALVINGS, ENOUGH, SETTLED, FLATTEST = 0.5, 12, 1e-4, 1e-9, 0.999
 
 
 @dataclass(frozen=True, eq=False)
 class Turning:
-    """What a rotation depends on.
+    """The quantities that determine the rotation.
 
     `Saa` is ⟨AᵀA⟩ (H×H), `Sbb` holds ⟨B_vᵀB_v⟩ for each view (V×H×H), `active` says which factors
     are in which view (V×H), `sizes` are the p_v and `freedom` is M.
@@ -47,7 +47,7 @@ class Turning:
 
     @property
     def allowed(self) -> Mask:
-        """Which entries of T may differ from 0: (h, k) where views of k are among those of h."""
+        """Mask of the entries (h, k) of T that may differ from 0: h is in all views of k."""
         missing = (~self.active).astype(np.intp).T @ self.active.astype(np.intp)
         return np.asarray(missing == 0)
 
@@ -65,17 +65,20 @@ class Turning:
 
     @cached_property
     def _blocks(self) -> Mask:
-        """Which entries belong to the factors of a view: (V, H, H)."""
+        """Mask of the entries between factors of a view: (V, H, H)."""
         return np.asarray(self.active[:, :, None] & self.active[:, None, :])
 
     @cached_property
     def _masked(self) -> FloatArray:
-        """⟨B_vᵀB_v⟩ of the factors of each view: (V, H, H)."""
+        """⟨B_vᵀB_v⟩ of the factors of each view, 0 elsewhere: (V, H, H)."""
         return np.where(self._blocks, self.Sbb, 0.0)
 
     @cached_property
     def _alike(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """A view of each set of factors, and the set of each view: determinants are shared."""
+        """A view for each distinct set of factors, and the set of each view.
+
+        Views with the same set share a determinant.
+        """
         _, first, which = np.unique(self.active, axis=0, return_index=True, return_inverse=True)
         return first, which.reshape(-1)
 
@@ -86,7 +89,7 @@ class Turning:
     def _of_views(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
         """½Σₕ log(T⟨B_vᵀB_v⟩Tᵀ)ₕₕ − log|T_v| over the factors of each view, and its gradient.
 
-        Factors that a view does not have stay as they are there: they change no determinant.
+        Factors that a view lacks have rows of the identity there, which leaves determinants alone.
         """
         first, which = self._alike
         sets = np.where(self._blocks[first], T, np.eye(len(T)))
@@ -98,7 +101,7 @@ class Turning:
         return 0.5 * np.log(squares).sum(axis=1) - log_dets[which], slopes
 
     def best(self, iterations: int = ITERATIONS) -> FloatArray:
-        """The turn to which descent leads, with mean squares of 1 for the columns of A."""
+        """The T found by descent, scaled to mean squares of 1 for the columns of A."""
         T = self.scaled(np.eye(len(self.Saa)))
         if len(T) < 2:
             return T
@@ -116,18 +119,18 @@ class Turning:
         return self.scaled(T)
 
     def _direction(self, T: FloatArray, gradient: FloatArray) -> FloatArray:
-        """E of the step (I + E)T: Newton's, where ⟨AᵀA⟩ and all ⟨B_vᵀB_v⟩ are nearly diagonal.
+        """E of the step (I + E)T: Newton's, if ⟨AᵀA⟩ and all ⟨B_vᵀB_v⟩ are nearly diagonal.
 
-        Then only Eₕₖ and Eₖₕ see each other (Ablin, Cardoso and Gramfort 2019): with
+        Then only Eₕₖ and Eₖₕ interact (Ablin, Cardoso and Gramfort 2019): with
         rᵥ = (T⟨B_vᵀB_v⟩Tᵀ)ₖₖ/(T⟨B_vᵀB_v⟩Tᵀ)ₕₕ and sums over the views of both, the second
-        derivative by Eₕₖ is M + Σp_v rᵥ, and by both M + Σp_v.
+        derivative with respect to Eₕₖ is M + Σp_v rᵥ, and with respect to both M + Σp_v.
         """
         relative, free = gradient @ T.T, self.allowed
         both = self._blocks * self.sizes[:, None, None]
         squares = self._squares(T, T @ self._masked)
         own = self.freedom + (both * (squares[:, None, :] / squares[:, :, None])).sum(axis=0)
         mixed = np.where(free & free.T, self.freedom + both.sum(axis=0), 0.0)
-        # Two factors that are as strong as each other in all views may be turned as one likes.
+        # Two factors of equal strength in all views can be rotated freely: the Hessian is singular.
         mixed = np.minimum(mixed, np.sqrt(FLATTEST * own * own.T))
         E = -(own.T * relative - mixed * relative.T) / (own * own.T - mixed**2)
         np.fill_diagonal(E, -np.diag(relative) / (2 * self.freedom))
@@ -137,7 +140,7 @@ class Turning:
     def _descended(
         self, T: FloatArray, E: FloatArray, value: float, slope: float
     ) -> tuple[FloatArray, tuple[float, FloatArray]] | None:
-        """(I + E)T with its cost and gradient, E halved until that is less; None if it is not."""
+        """(I + E)T, its cost and gradient, E halved until the cost falls; None if it never does."""
         for _ in range(HALVINGS):
             new = T + E @ T
             cost = self.cost(new)

@@ -1,1 +1,1 @@
-"""Draws from the posterior of generalized PCA, where cells can be made normal measurements."""
+"""Draws from the posterior of generalized PCA, for likelihoods with a normal augmentation."""

@@ -15,7 +15,7 @@ from ..draws import NaturalDraws
 from .start import start
 from .step import NaturalDraw, natural, sweep
 
-# Bounds of seeds that files can hold.
+# Upper bound of seeds, so that files can hold them.
 SEEDS = 1 << 31
 
 
@@ -27,8 +27,9 @@ def fit(
     schedule: Schedule,
     rng: np.random.Generator,
 ) -> NaturalDraws:
-    """Chains with generators of their own; `loadings` are (B, μ) and the prior variances of scores
-    to start at.
+    """Draws of several chains, each with its own generator.
+
+    They start at `loadings`: (B, μ), and the prior variances of the scores.
     """
     n, p = cells.shape
     shape = (schedule.n_chains, schedule.n_draws)

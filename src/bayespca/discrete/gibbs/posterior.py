@@ -1,8 +1,8 @@
-"""What is read from draws: scores of rows are drawn given each draw of loadings.
+"""Results from draws: scores of rows are drawn given each draw of loadings.
 
-Given loadings, rows do not see each other. A chain of scores goes through the draws of loadings, a
-few sweeps with each; of the last of them the distribution of scores given ω is kept, not a draw
-from it, as averages over it are closed forms.
+Given the loadings, rows are independent. A chain of scores passes through the draws of loadings
+with a few sweeps for each. The last sweep keeps the distribution of scores given ω rather than a
+draw from it, because averages over it have closed forms.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ..draws import NaturalDraws
 from ..normals import Normals
 from .step import drawn, natural, scores_given, sharp_regressors
 
-# Sweeps with the first draw of loadings, and with each other one.
+# Sweeps with the first draw of loadings, and with each later one.
 FIRST, EACH = 30, 2
 
 
 class _Mixture(NamedTuple):
-    """Mean and variance of a mixture of equal parts."""
+    """Mean and variance of a mixture with equal weights."""
 
     mean: FloatArray
     variance: FloatArray
 
     @classmethod
     def of(cls, parts: Iterator[tuple[FloatArray, FloatArray]]) -> _Mixture:
-        """That of parts with these means and variances."""
+        """The mixture of parts with these means and variances."""
         count, mean, square = 0, np.zeros(()), np.zeros(())
         for m, v in parts:
             count, mean, square = count + 1, mean + m, square + m * m + v
@@ -43,7 +43,7 @@ class _Mixture(NamedTuple):
 
 
 def natural_moments(draws: NaturalDraws, data: TableCells) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of z of all cells, from the cells of their row that are there."""
+    """Mean and variance of z in all cells, given the observed cells of their rows."""
 
     def of_block(cells: TableCells, rng: np.random.Generator) -> _Mixture:
         return _Mixture.of(
@@ -57,7 +57,7 @@ def natural_moments(draws: NaturalDraws, data: TableCells) -> tuple[FloatArray, 
 def score_moments(
     draws: NaturalDraws, data: TableCells, components: FloatArray, center: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the coordinates of z − center along components, of each row."""
+    """Mean and variance of the coordinates of z − center along `components`, for each row."""
 
     def of_block(cells: TableCells, rng: np.random.Generator) -> _Mixture:
         return _Mixture.of(
@@ -69,7 +69,7 @@ def score_moments(
 
 
 def drawn_natural(draws: NaturalDraws, data: TableCells, rng: np.random.Generator) -> FloatArray:
-    """A draw of z of all cells: one of the loadings, and scores given these."""
+    """A draw of z in all cells: a draw of the loadings, and of scores given them."""
     b = list(draws)[int(rng.integers(draws.size))]
     given, parts = sharp_regressors(b), []
     for rows in row_blocks(data):
@@ -108,8 +108,9 @@ def _walk(
 
 
 def _carried(a: FloatArray, last: FloatArray, b: FloatArray) -> FloatArray:
-    """Scores whose z under the next loadings are nearest to those under the last: columns of
-    loadings turn from draw to draw, and scores with them.
+    """Scores whose z under the new loadings is nearest to their z under the last.
+
+    Columns of loadings rotate from draw to draw, and the scores must follow.
     """
     apart = natural(a, last) - b[:, -1]
     return np.asarray(np.linalg.lstsq(b[:, :-1], apart.T, rcond=None)[0].T)
@@ -120,7 +121,7 @@ def _by_block(
     data: TableCells,
     of_block: Callable[[TableCells, np.random.Generator], _Mixture],
 ) -> _Mixture:
-    """The mixtures of all rows, in blocks that have generators of their own."""
+    """The mixtures of all rows, computed in blocks with a generator each."""
     blocks = row_blocks(data)
     rngs = np.random.default_rng(draws.seed).spawn(len(blocks))
 

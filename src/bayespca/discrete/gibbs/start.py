@@ -1,4 +1,4 @@
-"""Where chains start: at the variational answer, with some components more."""
+"""Starting points of chains: the variational posterior with some more components."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from bayespca.arrays.types import FloatArray
 
 from .step import NaturalDraw, with_hyperparameters
 
-# Components beyond those that the variational posterior keeps, which drops what it is not sure of.
+# Additional components: the variational posterior drops those that it is not sure of.
 SPARE = 10
 # The size of their loadings at the start.
 SMALL = 0.1
 
 
 def columns(rank: int, most: int | None, shape: tuple[int, int]) -> int:
-    """The number of components of draws: as many as are allowed where that was said."""
+    """Number of components of draws: `most` if given, else the rank and some spare ones."""
     return min(rank + SPARE if most is None else most, *shape)
 
 
 def start(
     b: FloatArray, prior: FloatArray, n: int, H: int, rng: np.random.Generator
 ) -> NaturalDraw:
-    """Loadings (B, μ) with prior variances of scores, in coordinates where these have variance 1;
-    scores of 0, as they are drawn first.
+    """The first state: loadings (B, μ) rescaled to scores of unit prior variance.
+
+    Scores are 0, since a sweep draws them first.
     """
     strongest = np.argsort(-prior)[:H]
     more = SMALL * rng.normal(size=(len(b), H - strongest.size))

@@ -3,9 +3,9 @@
     x_ij ~ p(x | z_ij),  z_ij = Σₕ a_ih b_jh + μ_j,
     a_ih ~ N(0, 1),  b_jh ~ N(0, 1/αₕ),  μ_j ~ N(0, v),  αₕ and 1/v ~ Γ(1, 0.01)
 
-with parameters of likelihoods as they are given. This is the model of the variational sweeps with
-scores of unit variance; there α and v are learned, here they are drawn. Given the variables that
-make cells normal measurements of z (`Likelihood.augmented`), scores and loadings are normal.
+with the parameters of likelihoods given. This is the model of the variational sweeps with scores of
+unit variance; they learn α and v, here these are drawn. Given the variables that make cells normal
+measurements of z (`Likelihood.augmented`), scores and loadings are normal.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..cells import NaturalRegressors, columns_precision, regressors, rows_from,
 from ..data import TableCells, row_blocks
 from ..normals import Normals, from_precisions
 
-# Shape and rate of the priors of α and 1/v. Variances of loadings that are not needed are about as
-# large as the rate: with a rate of 1 ten of them made predictions worse.
+# Shape and rate of the priors of α and 1/v. Unneeded loadings have variances about as large as the
+# rate: with a rate of 1, ten unneeded components made predictions worse.
 SHAPE, RATE = 1.0, 0.01
 # The step of the slice sampler of the logarithm of a scale. Any value is exact.
 LOG_SCALE_STEP = 0.1
@@ -61,9 +61,9 @@ def sweep(state: NaturalDraw, cells: TableCells, rng: np.random.Generator) -> Na
 def with_rows_and_columns(
     state: NaturalDraw, cells: TableCells, rng: np.random.Generator
 ) -> NaturalDraw:
-    """Scores given loadings, then loadings given scores, each with cells augmented anew.
+    """Draw scores given loadings, then loadings given scores, augmenting the cells before each.
 
-    Blocks of rows have generators of their own, so that draws do not depend on threads.
+    Each block of rows has its own generator, so that draws do not depend on threads.
     """
     given, blocks = sharp_regressors(state.b), row_blocks(cells)
     n = cells.shape[0]
@@ -91,13 +91,13 @@ def scores_given(
     rng: np.random.Generator,
     n_in_all: int,
 ) -> Normals:
-    """The distribution of scores given loadings and drawn ω, with a as the scores before."""
+    """The distribution of scores given loadings and ω, which is drawn given the scores a."""
     like = cells.augmented(natural(a, b), rng)
     return rows_from(like, given, np.ones(a.shape[1]), n_in_all)
 
 
 def drawn(normals: Normals, rng: np.random.Generator) -> FloatArray:
-    """One draw of each: (n, H)."""
+    """One draw of each normal: (n, H)."""
     noise = rng.normal(size=normals.mean.shape)
     if not noise.size:
         return noise
@@ -105,21 +105,21 @@ def drawn(normals: Normals, rng: np.random.Generator) -> FloatArray:
 
 
 def sharp(values: FloatArray) -> Normals:
-    """Values that are known, as normal distributions."""
+    """Known values as normal distributions of variance 0."""
     n, H = values.shape
     return Normals(values, np.zeros((n, H * (H + 1) // 2)), np.zeros(n))
 
 
 def sharp_regressors(b: FloatArray) -> NaturalRegressors:
-    """What rows need to know of columns that are known."""
+    """Regressors of known columns."""
     return regressors(sharp(b))
 
 
 # --- moves along which no z changes --------------------------------------------------------------
 #
-# Scores hold loadings fast, and loadings scores. These draw along orbits of groups that act on
-# both, with the Jacobian and the invariant measure (Liu and Sabatti, "Generalised Gibbs sampler and
-# multigrid Monte Carlo", Biometrika 87, 2000, Theorem 1).
+# Scores and loadings mix slowly because each is drawn given the other. These moves draw along the
+# orbits of groups that act on both, with the Jacobian and the invariant measure (Liu and Sabatti,
+# "Generalised Gibbs sampler and multigrid Monte Carlo", Biometrika 87, 2000, Theorem 1).
 
 
 def moved(state: NaturalDraw, rng: np.random.Generator) -> NaturalDraw:
@@ -136,7 +136,7 @@ def stretched(state: NaturalDraw, rng: np.random.Generator) -> NaturalDraw:
 
     (p − n)u − ½‖aₕ‖²e⁻²ᵘ − (1 + ½p) log(0.01 + ½‖bₕ‖²e²ᵘ).
 
-    α is drawn anew afterwards, before it is used.
+    α must be drawn again before it is used.
     """
     B = state.b[:, :-1]
     pairs = zip((state.a**2).sum(axis=0), (B**2).sum(axis=0), strict=True)

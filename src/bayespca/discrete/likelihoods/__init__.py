@@ -1,1 +1,1 @@
-"""What a cell is like given its natural parameter z: one file for each likelihood."""
+"""Distributions of cells given their natural parameter z: one file for each likelihood."""

@@ -1,4 +1,4 @@
-"""What likelihoods of counts share: rates eᶻ, logarithms of means, quantiles."""
+"""Functions shared by the likelihoods of counts: rates eᶻ, logarithms of means, quantiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from bayespca.arrays.types import FloatArray
 
-# Larger exponents stand for rates that no count has.
+# Larger exponents are clipped: no count has such a rate.
 LARGEST = 30.0
 LOG_FACTORIALS = gammaln(np.arange(1.0, 1025.0))
 # Nodes over which distribution functions are averaged.
@@ -28,16 +28,16 @@ def rate_at(z: FloatArray) -> FloatArray:
 
 
 def log_factorial(x: FloatArray) -> FloatArray:
-    """log x!, from a table where all counts have an entry: cells are evaluated in every sweep."""
+    """log x!, from a table if all counts are in it: every sweep evaluates it for all cells."""
     if x.max(initial=0.0) < LOG_FACTORIALS.size:
         return np.asarray(LOG_FACTORIALS[x.astype(np.intp)])
     return np.asarray(gammaln(x + 1))
 
 
 def where_counted(x: FloatArray, function: Callable[..., FloatArray], *others: Any) -> FloatArray:
-    """f(x) where x is not 0, and 0 elsewhere: zeros are often most of the counts.
+    """f(x) where x is not 0, and 0 elsewhere: most counts are often zeros.
 
-    `others` are arrays of one number for each column, of which those of x are taken.
+    `others` have one number for each column; f gets that of the column of each x.
     """
     there = np.nonzero(x)
     found = np.zeros(x.shape)
@@ -46,13 +46,13 @@ def where_counted(x: FloatArray, function: Callable[..., FloatArray], *others: A
 
 
 def log_mean(x: FloatArray, seen: FloatArray, offset: FloatArray) -> FloatArray:
-    """Logarithm of the mean count of each column, with half a count added in one more cell."""
+    """Logarithm of the mean count of each column, with one more cell of half a count added."""
     exposure = (seen * np.exp(offset)).sum(axis=0)
     return np.asarray(np.log((x.sum(axis=0) + 0.5) / (exposure + 1.0)))
 
 
 def log_ratio(apart: FloatArray) -> FloatArray:
-    """log(x/λ) of counts from x/λ − 1, and not less than that of a quarter."""
+    """log(x/λ) of counts given x/λ − 1, and at least log ¼."""
     return np.log1p(np.maximum(apart, -0.75))
 
 
@@ -62,7 +62,7 @@ def count_quantile(
     v: FloatArray,
     distribution: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> FloatArray:
-    """The least k with ⟨p(x ≤ k | z)⟩ ≥ level; `distribution` gives p(x ≤ k) for k and rates."""
+    """The least k with ⟨p(x ≤ k | z)⟩ ≥ level; `distribution` is p(x ≤ k) of k and the rate."""
 
     def reached(k: FloatArray) -> np.ndarray:
         parts = (

@@ -1,8 +1,7 @@
-"""What sweeps and readers ask of a likelihood.
+"""The interface of a likelihood.
 
-A likelihood is a value without state. Its own parameters, a noise variance for example, are a row
-of real numbers for each column of the matrix, (q, P), without bounds: logarithms of what is
-positive.
+A likelihood has no state. Its parameters, for example a noise variance, are a row of unbounded real
+numbers for each column of the matrix, (q, P): positive quantities are stored as logarithms.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class ExpectedLikelihood(NamedTuple):
 
 
 class Null(NamedTuple):
-    """A column by itself, as if all its cells had one z: that z (q,), and parameters (q, P)."""
+    """Columns by themselves, with one z for all cells: that z (q,), and parameters (q, P)."""
 
     mean: FloatArray
     parameters: FloatArray
@@ -38,7 +37,7 @@ class Null(NamedTuple):
 
 @dataclass(frozen=True)
 class Likelihood(ABC):
-    """p(x | z) of cells; arrays of cells have columns of the matrix as columns: (n, q)."""
+    """p(x | z) of cells; arrays of cells are (n, q), with q columns of the matrix."""
 
     name: str
 
@@ -50,7 +49,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def null(self, x: FloatArray, seen: FloatArray, offset: FloatArray) -> Null:
-        """Columns by themselves: `seen` is 1 where there is a cell, z is the mean plus `offset`."""
+        """Estimates of columns by themselves, with z = mean + `offset`; `seen` is 0 in holes."""
 
     @abstractmethod
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
@@ -68,27 +67,30 @@ class Likelihood(ABC):
 
     @abstractmethod
     def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
-        """Var[x | z]; of ranks, that of their codes."""
+        """Var[x | z]; for ranks, the variance of their codes."""
 
     def updated(
         self, x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, parameters: FloatArray
     ) -> FloatArray:
-        """Parameters with a larger Σ⟨log p(x | z)⟩ over the cells that are there, or the same."""
+        """Parameters with a larger or equal Σ⟨log p(x | z)⟩ over the observed cells."""
         return parameters
 
     def augmented(
         self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
     ) -> Measurement:
-        """Draws, given z, of variables with which p(x | z) ∝ exp(τz − ½ωz²)."""
+        """Draws of ω and τ given z such that p(x | z, ω) ∝ exp(τz − ½ωz²)."""
         raise NotImplementedError(f"there are no such variables for {self.name} cells")
 
     @property
     def augments(self) -> bool:
-        """Whether there are such variables."""
+        """Whether `augmented` is available."""
         return type(self).augmented is not Likelihood.augmented
 
     def reach(self, apart: FloatArray) -> FloatArray:
-        """How far from its mean a cell would have z: `apart` is the slope of log p there over ω."""
+        """Distance from the mean of the z that a cell by itself prefers.
+
+        `apart` is the slope of log p at the mean, divided by ω.
+        """
         return apart
 
     @property
@@ -98,5 +100,5 @@ class Likelihood(ABC):
 
 
 def no_parameters(q: int) -> FloatArray:
-    """Those of a likelihood without any."""
+    """The parameters (q, 0) of a likelihood without any."""
     return np.zeros((q, 0))

@@ -1,4 +1,4 @@
-"""Counts that spread more than Poisson's: mean eᶻ and variance eᶻ + e²ᶻ/r, r for each column."""
+"""Overdispersed counts: mean eᶻ and variance eᶻ + e²ᶻ/r, with an r for each column."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..logistic import averages
 from .counting import count_quantile, log_mean, log_ratio, mean_rate, rate_at, where_counted
 from .likelihood import ExpectedLikelihood, Likelihood, Null
 
-# Bounds of log r. Above, counts are as good as Poisson's, and r·⟨σ⟩ has too few digits.
+# Bounds of log r. Above them, counts are practically Poisson, and r·⟨σ⟩ has too few digits.
 LEAST, MOST = -5.0, 7.0
-# The longest step of log r, and how often one that leads down is halved.
+# The longest step of log r, and how often a step that lowers the likelihood is halved.
 LONGEST, HALVINGS = 1.0, 5
 
 
 @dataclass(frozen=True)
 class NegativeBinomial(Likelihood):
-    """With t = z − log r, σ(t) the chance of one more count,
+    """With t = z − log r and σ(t) the probability of one more count,
 
         log p(x | z) = log Γ(x + r) − log Γ(r) − log x! + xt − (x + r) log(1 + eᵗ),
 
-    whose averages are those of the logistic function. The parameter is log r.
+    whose averages follow from those of the logistic function. The parameter is log r.
     """
 
     name: str = "negative-binomial"
@@ -79,7 +79,7 @@ class NegativeBinomial(Likelihood):
     def updated(
         self, x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, parameters: FloatArray
     ) -> FloatArray:
-        """A step of Newton's method in log r, shortened where it leads down."""
+        """Take a step of Newton's method in log r, shortened where it lowers the likelihood."""
 
         def value(log_r: FloatArray) -> FloatArray:
             found = self.expected(x, m, v, log_r[:, None]).log_likelihood
@@ -99,7 +99,7 @@ class NegativeBinomial(Likelihood):
 
 
 def _log_ways(x: FloatArray, r: FloatArray) -> FloatArray:
-    """log of Γ(x + r)/Γ(r)x!"""
+    """log Γ(x + r)/(Γ(r)·x!)"""
     return np.asarray(gammaln(x + r) - gammaln(r) - gammaln(x + 1))
 
 
@@ -114,7 +114,7 @@ def _of_trigammas(x: FloatArray, r: FloatArray) -> FloatArray:
 def _derivatives(
     x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, log_r: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """First and second derivative of Σ⟨log p⟩ by log r, of each column."""
+    """First and second derivatives of Σ⟨log p⟩ with respect to log r, for each column."""
     r = np.exp(log_r)
     log_norm, probability, slope = averages(m - log_r, v)
     total = x + r

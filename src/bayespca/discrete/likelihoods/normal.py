@@ -13,7 +13,7 @@ from bayespca.spectrum.tolerances import LOG_2PI
 from ..sites import Measurement
 from .likelihood import ExpectedLikelihood, Likelihood, Null
 
-# The least noise variance, as a part of the variance of the column.
+# The least noise variance, as a share of the variance of the column.
 LEAST_NOISE = 1e-6
 
 
@@ -37,7 +37,7 @@ class Normal(Likelihood):
         )
 
     def null(self, x: FloatArray, seen: FloatArray, offset: FloatArray) -> Null:
-        """Columns are centred and of unit variance already."""
+        """Zeros: columns are already centred and have unit variance."""
         return Null(np.zeros(x.shape[1]), np.zeros((x.shape[1], 1)))
 
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Ranks 0, 1, …, K − 1: p(x ≤ k) = σ(cₖ − z), with cut points that are learned (McCullagh 1980)."""
+"""Ranks 0, 1, …, K − 1: p(x ≤ k) = σ(cₖ − z), with learned cut points (McCullagh 1980)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..logistic import averages
 from ..sites import Measurement
 from .likelihood import BoolArray, ExpectedLikelihood, Likelihood, Null
 
-# The least and the greatest distance of two cut points.
+# The least and the greatest distance between two cut points.
 NARROWEST, WIDEST = 1e-3, 1e3
-# How often a step of the cut points that leads down is halved.
+# How often a step of the cut points that lowers the likelihood is halved.
 HALVINGS = 8
 
 
 class Cuts(NamedTuple):
-    """Cut points below and above the rank of each cell, and whether there are any (else 0)."""
+    """Cut points below and above the rank of each cell, 0 if missing, and whether they exist."""
 
     below: FloatArray
     above: FloatArray
@@ -35,10 +35,10 @@ class Ordinal(Likelihood):
         log p(x | z) = log(σ(u − z) − σ(l − z))
                      = (z − l) − log(1 + e^(z − l)) − log(1 + e^(z − u)) + log(1 − e^(l − u)),
 
-    without what belongs to a cut point that is not there: averages of the logistic function, which
-    are closed forms. Parameters are logarithms of the distances of cut points, NaN beyond the last
-    rank of a column; the one in the middle is 0, as the mean of the column says where it is. So two
-    ranks are a Bernoulli variable.
+    without the terms of a cut point that does not exist. These are averages of the logistic
+    function, which have closed forms. Parameters are logarithms of the distances between cut
+    points, NaN beyond the last rank of a column. The middle cut point is 0, since the mean of the
+    column sets its position. So two ranks are a Bernoulli variable.
     """
 
     name: str = "ordinal"
@@ -87,14 +87,15 @@ class Ordinal(Likelihood):
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:
         below = np.cumsum(rank_probabilities(m, v, parameters), axis=-1)[..., :-1]
-        # Probabilities add up to 1 but for rounding.
+        # Rounding must not push a cumulative probability below the level.
         return (below < level - 1e-9).sum(axis=-1).astype(np.float64)
 
     def augmented(
         self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
     ) -> Measurement:
-        """A Pólya–Gamma variable for the cut point below and for that above: log p is the sum of
-        two logistic terms, σ(z − l) and σ(u − z).
+        """One Pólya–Gamma variable for the cut point below and one for that above.
+
+        As a function of z, p(x | z) is proportional to the product σ(z − l)·σ(u − z).
         """
         from ..polya_gamma import polya_gamma
 
@@ -121,7 +122,7 @@ class Ordinal(Likelihood):
     def _updated_column(
         self, x: FloatArray, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:
-        """A step of Newton's method in the cut points but the middle one, shortened if needed."""
+        """Take a Newton step in all cut points except the middle one, shortened if needed."""
         known = parameters[~np.isnan(parameters)]
         if not known.size:
             return parameters
@@ -179,7 +180,7 @@ def _around(x: FloatArray, cuts: FloatArray) -> Cuts:
 def _by_cuts(
     x: FloatArray, m: FloatArray, v: FloatArray, cuts: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Gradient and Hessian of Σ⟨log p⟩ by the cut points of one column."""
+    """Gradient and Hessian of Σ⟨log p⟩ with respect to the cut points of one column."""
     size = cuts.size
     gradient, hessian = np.zeros(size), np.zeros((size, size))
     for k in range(size):

@@ -22,7 +22,7 @@ from .likelihood import ExpectedLikelihood, Likelihood, Null, no_parameters
 
 @dataclass(frozen=True)
 class Poisson(Likelihood):
-    """log p(x | z) = xz − eᶻ − log x!, whose average is exact with ⟨eᶻ⟩ = exp(m + v/2)."""
+    """log p(x | z) = xz − eᶻ − log x!; its average is exact, as ⟨eᶻ⟩ = exp(m + v/2)."""
 
     name: str = "poisson"
 

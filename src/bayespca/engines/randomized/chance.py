@@ -1,4 +1,4 @@
-"""How likely it is that a singular value was missed (see the package for the inequality)."""
+"""Probability that a singular value was missed (see the package for the inequality)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.special import betainc, betaincinv
 
 @dataclass(frozen=True)
 class Chance:
-    """How likely it is that a singular value was missed, given the largest Ritz value left.
+    """Probability that a singular value was missed, given the largest Ritz value left.
 
-    `ratio` is γ²/θ², the square of the smallest value that must not be missed over that one;
-    `n_spent` the products, and `log_damping` the growth, that the settled vectors cost.
+    `ratio` is γ²/θ², the square of the smallest value that must not be missed over that of the Ritz
+    value; `n_spent` and `log_damping` are the products and the growth that settled vectors cost.
     """
 
     ratio: float
@@ -40,7 +40,7 @@ class Chance:
         return min(1.0, self.n_candidates * float(betainc(*self._shape, 1 / (1 + growth**2))))
 
     def products_needed(self) -> float:
-        """How many products it takes to be sure, if the Ritz value stays."""
+        """Number of products it takes to be sure, if the Ritz value stays."""
         level = float(betaincinv(*self._shape, min(self.max_miss / self.n_candidates, 1.0)))
         growth = np.sqrt(1 / level - 1) * np.exp(-self.log_damping)
         return self.n_spent + float(np.arcsinh(growth)) / max(self._rate, 1e-9)

@@ -28,8 +28,8 @@ from .space import DoubtfulError, HastySpace, Space
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
 # an accelerator, where each step waits for the host several times, more.
 BLOCK, ACCELERATOR_BLOCK = 24, 64
-# Where the energy below the kept components is a smaller part of theirs than this, a difference
-# does not tell it to six digits: then others must find the noise.
+# Where the energy below the kept components is a smaller part of all energy than this, a difference
+# does not give it to six digits: then another engine must find the noise.
 LOST = 2e7 * EPS
 
 
@@ -53,20 +53,20 @@ def decompose(
         From a truncated spectrum to a solution. Its rank, its threshold and whether it is exact
         decide how far to go.
     rng
-        Draws the starting block. What comes out depends on it only within the tolerance: subspaces
-        to 1e-7 in float64, 1e-4 in float32.
+        Draws the starting block. The result depends on it only within the tolerance: subspaces to
+        1e-7 in float64, 1e-4 in float32.
     block
-        Number of columns to multiply at once; by default what suits the place of the data.
+        Number of columns to multiply at once; by default one that suits the device of the data.
     max_miss
         The largest probability allowed of having missed a singular value above the threshold.
-        Where the plan keeps fewer than are above it, the value to miss is one above the last kept,
-        by 5 % at least.
+        Where the plan keeps fewer than are above it, that of having missed one above the last kept
+        and at least 5 % above the largest one left.
     max_basis
-        Give up beyond this many basis vectors; by default a third of the shorter side, from where
-        on other ways cost less.
+        Give up beyond this many basis vectors; by default a third of the shorter side, beyond which
+        other ways cost less.
     hasty
-        Whether to check orthonormal rows only when there is a look at the Ritz values, and to begin
-        again with care if they are not; by default on accelerators, which never wait then.
+        Whether to check that rows are orthonormal only at each look at the Ritz values, and to
+        start over with care if they are not; by default on accelerators, which then never wait.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def _explored(space: Space, problem: RandomizedProblem) -> Decomposition | None:
             return _exhausted(space, problem)
         if space.full_steps < FIRST_LOOK or space.size < space.next_look:
             continue
-        # Asked only now, when an accelerator has something to do meanwhile.
+        # Computed only now, when an accelerator has something to do meanwhile.
         if space.full_steps < problem.first_look:
             continue
         look = Look.at(space.ritz(), space.full_steps, problem)
@@ -110,7 +110,7 @@ def _explored(space: Space, problem: RandomizedProblem) -> Decomposition | None:
 
 
 def _answer(space: Space, problem: RandomizedProblem, look: Look) -> Decomposition | None:
-    """The decomposition, if the plan says of the trusted values what it said of all of them."""
+    """The decomposition, if the plan's answer for the trusted values is the same as for all."""
     k, n = look.rank, look.n_trusted
     refined = _refining(space, problem, look.ritz, k)
     if look.has_rival(problem):
@@ -129,7 +129,7 @@ def _answer(space: Space, problem: RandomizedProblem, look: Look) -> Decompositi
 def _exhausted(space: Space, problem: RandomizedProblem) -> Decomposition | None:
     """The decomposition when the Krylov space holds all of A; None if energy is left over.
 
-    The last is the case for singular values with more copies than a block has columns, and where
+    Energy is left over where a singular value has more copies than a block has columns, and where
     noise is lost among the rounding errors of strong components.
     """
     ritz = space.ritz()
@@ -138,7 +138,7 @@ def _exhausted(space: Space, problem: RandomizedProblem) -> Decomposition | None
     rounding = 200 * EPS + 10 * k * problem.eps**2
     if problem.energy - float(values[:k] @ values[:k]) > rounding * problem.energy:
         return None
-    # A zero tells that all further values are zero.
+    # A zero at the end says that all further values are zero.
     handed = np.append(values[:k], 0.0)[: problem.full_rank]
     return problem.decomposition(problem.spectrum(handed, is_complete=True), rows(k), 0.0)
 
@@ -149,13 +149,13 @@ Refined = tuple[FloatArray, Callable[[int], Array]]
 def _refining(
     space: Space, problem: RandomizedProblem, ritz: Ritz, k: int
 ) -> Callable[[], Refined]:
-    """Ritz values and vectors, the first k by one more product if the rest needs that. An
-    accelerator starts on it now; calling the result waits for it.
+    """A function that returns Ritz values and vectors, the first k refined by one more product if
+    the rest needs that. An accelerator starts on it now; calling the function waits for it.
 
     The energy that the kept values leave over must not drown in their rounding errors. An error of
-    the vectors enters the values squared, so that vectors in float32 will do. Rounding errors of
-    a product in float32 are random, and a sum of their squares over all rows hardly sees them: it
-    is better than Ritz values by two digits. Where that is not enough the product is in float64.
+    the vectors enters the values squared, so vectors in float32 will do. Rounding errors of a
+    product in float32 are random, and a sum of squares over all rows hardly sees them: it is better
+    than Ritz values by two digits. Where that is not enough the product is in float64.
     """
     basis, wide = space.right.rows, problem.operator.mean.dtype
     known = float(ritz.values[:k] @ ritz.values[:k])

@@ -1,4 +1,4 @@
-"""A look at the Ritz values: what the plan makes of them, and what is still missing."""
+"""A look at the Ritz values: the plan's answer for them, and what is still missing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ SPARE = 4
 
 @dataclass(frozen=True)
 class Look:
-    """What the plan makes of the Ritz values, and what is still missing.
+    """The plan's answer for the Ritz values, and what is still missing.
 
-    `rank` is −1 while the plan cannot tell. `n_settled` first Ritz values will hardly change, of
-    which `n_trusted`, with one more, can be handed over. `errors` estimates, per kept vector, its
-    distance from the limit in units of the tolerance; `to_go` the number of basis vectors to come.
+    `rank` is −1 while the plan cannot decide. The first `n_settled` Ritz values will hardly change;
+    the first `n_trusted`, which are these or the kept ones and one more, can be handed over.
+    `errors` estimates, per kept vector, its distance from the limit in units of the tolerance;
+    `to_go` the number of basis vectors to come.
     """
 
     ritz: Ritz
@@ -37,7 +38,7 @@ class Look:
 
     @classmethod
     def at(cls, ritz: Ritz, full_steps: int, problem: RandomizedProblem) -> Look:
-        """Take a look, after so many full steps."""
+        """Look at the Ritz values after `full_steps` full steps."""
         n_settled = min(ritz.values.size - 1, leading(ritz.leak <= problem.eps**0.25))
         n_feasible = problem.n_feasible(ritz.values)
         solution = _decided(ritz, n_feasible, problem)
@@ -49,7 +50,7 @@ class Look:
         miss, to_go = chance.missed_after(2 * full_steps), float(steps.sum())
         is_sure = miss <= problem.max_miss
         if not is_sure:
-            # What settles comes out of the way, so the need of today is an upper bound.
+            # Vectors that settle get out of the way, so the present need is an upper bound.
             full = min(0.5 * chance.products_needed() - full_steps, full_steps)
             to_go = max(to_go, 0.5 * full * problem.block)
         n_trusted = min(max(k, n_settled) + 1, n_feasible)
@@ -57,7 +58,7 @@ class Look:
 
     @property
     def slow(self) -> NDArray[np.intp]:
-        """The kept vectors that are all that is left to settle; none if more is."""
+        """The kept vectors still to settle, if nothing else is left to do; else none."""
         return np.flatnonzero(self.errors > 1) if self.is_sure else np.zeros(0, np.intp)
 
     @property
@@ -66,11 +67,11 @@ class Look:
         return self.rank >= 0 and self.is_sure and below >= SPARE and bool((self.errors <= 1).all())
 
     def is_hopeless(self, problem: RandomizedProblem) -> bool:
-        """Whether the basis would outgrow its limit, or could not show what there is."""
+        """Whether the basis would outgrow its limit, or could not resolve the spectrum."""
         m, limit = self.ritz.values.size, problem.max_basis
         if _is_cluster(self.ritz.values[: max(self.rank, 0)], problem.block):
             return True
-        # Vectors converge ever faster, so that the estimate is about twice too large.
+        # Vectors converge ever faster, so the estimate is about twice too large.
         if 2 * m > limit and m + 0.4 * self.to_go > limit:
             return True
         # A survey that has not seen most of the singular values is worth nothing.
@@ -80,7 +81,7 @@ class Look:
 
     def has_rival(self, problem: RandomizedProblem) -> bool:
         """Whether many more components and less noise might explain the spectrum better."""
-        # Counts come from random numbers: look at the most cautious that are likely, too.
+        # Counts come from random numbers: try the most cautious of the likely ones, too.
         spread = min(np.sqrt(2 / (problem.block * problem.full_rank)), 0.2)
         ranks = (self.surveyed_rank(problem, caution) for caution in (0.0, 3 * spread))
         return any(rank > 1.5 * self.rank + 8 for rank in ranks)
@@ -88,7 +89,7 @@ class Look:
     def surveyed_rank(self, problem: RandomizedProblem, caution: float = 0.0) -> int:
         """The rank that the plan finds in an estimate of the complete spectrum.
 
-        Truncated spectra do not tell noise from a great many components: this does, roughly.
+        Truncated spectra cannot distinguish noise from a great many components: this does, roughly.
         """
         settled, rest = np.split(self.ritz.values, [self.n_settled])
         places = np.arange(problem.full_rank - self.n_settled) + 0.5
@@ -98,7 +99,7 @@ class Look:
 
 
 def _decided(ritz: Ritz, n_feasible: int, problem: RandomizedProblem) -> Solution | None:
-    """The plan's solution for the Ritz values, if it is one and leaves some of them."""
+    """The plan's solution for the Ritz values, if it is exact and drops some of them."""
     if not n_feasible:
         return None
     solution = problem.rough(problem.spectrum(ritz.values[:n_feasible]))
@@ -118,7 +119,7 @@ def _convergence(ritz: Ritz, k: int, problem: RandomizedProblem) -> tuple[FloatA
     if not k:
         return np.zeros(0), np.zeros(0)
     frontier = max(gamma, float((theta * leak).max()))
-    # A gap below 1 % is no gap: vectors on its sides are as good as each other.
+    # A gap below 1 % is no gap: vectors on either side of it are equally good.
     gap = np.maximum(theta**2 - gamma**2, 0.01 * theta**2)
     floor = 4 * problem.eps * theta[0] / theta
     tolerance = np.maximum(problem.tolerance, floor)

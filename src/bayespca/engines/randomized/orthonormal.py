@@ -17,14 +17,14 @@ from bayespca.arrays.namespaces import (
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.tolerances import EPS
 
-# How much smaller the eigenvalues of a Gram matrix may be than its largest, over the precision of
-# the numbers: rows that Cholesky's factor makes orthonormal are so to a hundredth at worst.
+# Least ratio of the eigenvalues of a Gram matrix to its largest, in units of the precision of the
+# numbers: rows that Cholesky's factor makes orthonormal are so to a hundredth at worst.
 WELL = 100.0
 
 
 @runtime_checkable
 class Distant(Protocol):
-    """Rows that are elsewhere: nobody sees Q of them, only R of their columns."""
+    """Rows that stay elsewhere: of their QR factorisation as columns, only R comes here."""
 
     def triangle(self) -> FloatArray: ...
 
@@ -34,7 +34,7 @@ class Distant(Protocol):
 def singular(B: Array, tolerance: float) -> tuple[FloatArray, Array]:
     """Singular values of a wide matrix in decreasing order, and its right vectors as rows.
 
-    By the eigenvalues of B·Bᵀ, in a quarter of the time, where rounding errors of the largest
+    It uses the eigenvalues of B·Bᵀ, in a quarter of the time, where rounding errors of the largest
     stay far below the tolerance in the vectors of the smallest.
     """
     xp = array_namespace(B)
@@ -49,7 +49,7 @@ def singular(B: Array, tolerance: float) -> tuple[FloatArray, Array]:
 
 
 def projected(image: Array, rows: Array) -> tuple[Array, Array]:
-    """C = image·rowsᵀ in float64, and what it leaves of the image."""
+    """C = image·rowsᵀ in float64, and the rest of the image, image − C·rows."""
     along = image @ rows.T
     return _wide(along), image - along @ rows
 
@@ -65,8 +65,8 @@ def _wide(small: Array) -> Array:
 def orthonormal(image: Array, gram: Array, floor: float) -> tuple[Array, Array]:
     """R and orthonormal rows with image = R·rows, without directions that are below `floor`.
 
-    By Cholesky's factor of the Gram matrix, which is products only, as long as it is well
-    conditioned: a second time makes them orthonormal to full precision. By Householder's QR if not.
+    It uses Cholesky's factor of the Gram matrix, and so products only, as long as that is well
+    conditioned: a second call makes rows orthonormal to full precision. Else Householder's QR.
     """
     if not image.shape[0]:
         return gram, image
@@ -86,7 +86,7 @@ def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]
     """Cholesky's factor and its inverse; None where the smallest eigenvalue is not above `least`
     times the largest, or not above the square of `floor`.
 
-    The inverse is small, well conditioned, and wanted in a product with rows that are long.
+    The inverse is small and well conditioned, and will be multiplied by long rows.
     """
     xp = array_namespace(gram)
     try:
@@ -94,7 +94,7 @@ def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]
         inverse = triangular_inverse(R)
     except (np.linalg.LinAlgError, RuntimeError):  # the latter is what torch raises
         return None, None
-    # Bounds of both, which are cheap, may tell already: the second is that of rows that are nearly
+    # Cheap bounds of both may decide already; the second one serves rows that are nearly
     # orthonormal.
     middle = xp.mean(xp.linalg.diagonal(gram))
     size = xp.linalg.matrix_norm(gram)
@@ -109,10 +109,9 @@ def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]
 
 
 def _by_triangle(image: Distant, floor: float) -> tuple[FloatArray, Array]:
-    """The same without Q, which would be as tall: what is kept of the image, divided by its sizes.
+    """`orthonormal` without Q, which would be as tall: directions of the image over their sizes.
 
-    Small directions come out with rounding errors of the large ones; those are the reason for the
-    second time.
+    Small directions come out with rounding errors of the large ones, which a second call removes.
     """
     _, sizes, right = np.linalg.svd(image.triangle())
     keep = sizes > floor

@@ -1,4 +1,4 @@
-"""The problem, and what is known of it before anything is multiplied."""
+"""`RandomizedProblem`: the problem, and what is known before anything is multiplied."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bayespca.spectrum.tolerances import SLACK_OF_SPECTRUM
 
 from .chance import Chance
 
-# Full steps before the first look: no confidence is reached sooner, or hardly ever. On an
-# accelerator as many as noise would need, within bounds.
+# Full steps before the first look: confidence is hardly ever reached sooner. On an accelerator as
+# many as noise would need, within bounds.
 FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, (4, 8)
 
 
@@ -59,7 +59,7 @@ class RandomizedProblem:
 
     @property
     def tolerance(self) -> float:
-        """How far a kept vector may be from its limit."""
+        """Largest distance of a kept vector from its limit."""
         return max(4e-8, 0.5 * self.eps**0.5)
 
     @cached_property
@@ -71,9 +71,10 @@ class RandomizedProblem:
         return int(np.clip(np.ceil(0.5 * self.products_for_noise()), least, most))
 
     def products_for_noise(self) -> float:
-        """Products after which it is sure that nothing was missed, if all is noise.
+        """Number of products after which nothing can have been missed, if all is noise.
 
-        Its largest singular value, which nothing converges beyond, is √L + √M times its size.
+        The largest singular value of noise, which Ritz values do not exceed, is √L + √M times its
+        standard deviation.
         """
         L, M = self.shape
         variance = self.operator.sum_of_squares / L / M
@@ -99,7 +100,7 @@ class RandomizedProblem:
         return self.operator.sum_of_squares / self.unit / self.unit
 
     def rough(self, spectrum: Spectrum) -> Solution:
-        """What the plan makes of a spectrum on the way: rank, threshold and whether it is sure."""
+        """The plan's solution on the way: rank, threshold and whether it is exact."""
         return self.plan(spectrum, other_ranks=False)
 
     def spectrum(self, values: FloatArray, *, is_complete: bool = False) -> Spectrum:
@@ -108,7 +109,7 @@ class RandomizedProblem:
         return Spectrum(values * self.unit, self.shape, total, resolution=self.eps)
 
     def n_feasible(self, values: FloatArray) -> int:
-        """How many of the Ritz values leave room for the energy that remains below them."""
+        """Number of leading Ritz values that leave room for the energy that remains below them."""
         slack = min(20 * self.eps, 0.5 * SLACK_OF_SPECTRUM)
         return n_with_room(values**2, self.energy, self.full_rank, slack)
 
@@ -140,5 +141,5 @@ class RandomizedProblem:
 
 
 def leading(holds: NDArray[np.bool_]) -> int:
-    """How many come before the first for which it does not hold."""
+    """Number of entries before the first that is False."""
     return int(holds.size if holds.all() else np.argmin(holds))

@@ -24,21 +24,21 @@ from .orthonormal import gram_of, orthonormal, projected, singular
 from .problem import RandomizedProblem
 from .ritz import Ritz
 
-# How far to go before the next look: the share of the way that is estimated, and of the size. On an
-# accelerator a look takes as long as a step.
+# Growth before the next look, as a share of the estimated way and of the size. On an accelerator a
+# look takes as long as a step.
 WAY, ACCELERATOR_WAY = (0.5, 1 / 8), (2.0, 1 / 2)
-# Columns for each row of normal draws from which on the rows are far from dependent: eigenvalues of
-# their Gram matrix are then within a factor of 4 of each other.
+# Columns per row that make rows of normal draws far from dependent: eigenvalues of their Gram
+# matrix are then within a factor of 4 of each other.
 MANY_COLUMNS = 10
 # The smallest number of columns worth a pass over the data.
 NARROW = 8
-# How far the Gram matrix of rows may be from the identity for a second Cholesky factor to make them
-# orthonormal to full precision.
+# Largest distance of the Gram matrix of rows from the identity at which a second Cholesky factor
+# makes them orthonormal to full precision.
 NEARLY_ORTHONORMAL = 0.1
 
 
 class Space:
-    """The growing Krylov space: Aᵀ·left = right·Bᵀ. It is changed in place, to copy nothing.
+    """The growing Krylov space: Aᵀ·left = right·Bᵀ. It changes in place, to avoid copies.
 
     `n_expanded` right vectors have been multiplied by A; the others are the frontier. The next
     step multiplies the first `width` of them. Multiplying all of them is a full step: after q of
@@ -78,7 +78,7 @@ class Space:
 
     @property
     def frontier(self) -> int:
-        """Number of right vectors that are not multiplied yet."""
+        """Number of right vectors not yet multiplied."""
         return self.right.size - self.n_expanded
 
     @property
@@ -123,7 +123,7 @@ class Space:
         return along, beyond @ turn, image
 
     def _see(self, along: Array, gram: Array) -> None:
-        """Learn the norm of A from a product with vectors of length one."""
+        """Update the norm of A from a product with vectors of length one."""
         if gram.shape[0]:
             xp = array_namespace(gram)
             squares = xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1)
@@ -178,14 +178,14 @@ class Space:
 
 
 class DoubtfulError(ArithmeticError):
-    """StoredBasis that were to be orthonormal are not: they have to be made so with more care."""
+    """Rows that should be orthonormal are not: they have to be made so with more care."""
 
 
 class HastySpace(Space):
-    """The same without a look at each Gram matrix, so that an accelerator need not wait for it.
+    """A `Space` that does not check each Gram matrix, so that an accelerator need not wait for it.
 
     Whether the first Cholesky factor was good shows in the rows that it made: the second Gram
-    matrix is nearly the identity. That is looked at together with the Ritz values.
+    matrix is then nearly the identity. That is checked together with the Ritz values.
     """
 
     def __init__(self, operator: Operator, start: Array, problem: RandomizedProblem) -> None:
@@ -194,7 +194,7 @@ class HastySpace(Space):
 
     @staticmethod
     def _begun(draws: Array) -> Array:
-        """A Gram matrix of normal draws needs no look, if there are many more of them than rows."""
+        """Draws made orthonormal; their Gram matrix needs no check with many more columns."""
         if draws.shape[1] < MANY_COLUMNS * draws.shape[0]:
             return Space._begun(draws)
         for _ in range(2):
@@ -216,8 +216,8 @@ class HastySpace(Space):
         return along + beyond @ again, beyond @ turn, image
 
     def _remember(self, along: Array, gram: Array, inverse: Array, second: Array) -> None:
-        """The square of the norm seen, a bound of the smallest direction's, and how far the rows
-        are from being orthonormal.
+        """Store what `ritz` checks: the square of the norm seen, a bound on that of the smallest
+        direction, and how far the rows are from orthonormal.
         """
         xp = array_namespace(gram)
         largest = xp.max(xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1))

@@ -1,9 +1,9 @@
 """Draws of loadings made comparable: W is known only up to rotations, order and signs.
 
-What is identified is WWᵀ. Its eigenvectors have a sign and, where eigenvalues are close, an order
-that differ between draws; `matched` settles both and leaves everything else as it was drawn, so
-that its spread is that of the principal axes. `turned` rotates W onto a reference, so that what
-remains of its spread says nothing of rotations within the subspace.
+Only WWᵀ is identified. The signs of its eigenvectors and, where eigenvalues are close, their order
+differ between draws; `matched` fixes both and leaves everything else as drawn, so that the spread
+is that of the principal axes. `turned` rotates W onto a reference, so that the remaining spread
+excludes rotations within the subspace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bayespca.arrays.types import FloatArray
 
 
 def principal_axes(W: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues of WWᵀ of each draw, falling, (…, q), and its eigenvectors as rows (…, q, d)."""
+    """Eigenvalues of WWᵀ of each draw, descending (…, q), and eigenvectors as rows (…, q, d)."""
     values, vectors = np.linalg.eigh(np.swapaxes(W, -1, -2) @ W)
     values, vectors = np.maximum(values[..., ::-1], 0), vectors[..., ::-1]
     lengths = np.sqrt(values)[..., None]

@@ -39,7 +39,7 @@ class GibbsDraws:
 
     W : (chain, draw, d, q), alpha : (chain, draw, q), tau : (chain, draw), mu : (chain, draw, d);
     log_joint : (chain, draw), log p(T, W, α, μ, τ). Columns of W come in any order and may be
-    rotated among each other: compare products, or align them first.
+    rotated among themselves: compare products, or align them first.
     """
 
     W: Stacks
@@ -74,7 +74,7 @@ def fit(
     rngs: list[np.random.Generator],
     callback: Callback | None = None,
 ) -> GibbsDraws:
-    """One chain for each generator; `prior` is that of the data in their own units.
+    """Run one chain for each generator; `prior` is that of the data in their own units.
 
     `callback` is called after each sweep of each chain, and cannot end them.
     """
@@ -119,7 +119,7 @@ class Chains:
         state = _precise(sweep, state, self.data, self.prior, rng)
         if self.callback is not None:
             info = _precise(self.info, state)
-            # What it computes is its own affair.
+            # Floating-point errors in the callback do not concern the chain.
             with np.errstate(divide="warn", over="warn", invalid="warn"):
                 self.callback(next(self.numbers), info)
         return state
@@ -131,7 +131,7 @@ class Chains:
 
 
 def _precise(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What a function returns, or a PrecisionError."""
+    """Result of a function, whose arithmetic errors become a PrecisionError."""
     try:
         return function(*args, **kwargs)
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:

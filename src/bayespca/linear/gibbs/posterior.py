@@ -1,4 +1,4 @@
-"""What is read from draws of the posterior of Bayesian PCA: only what is identified."""
+"""Summaries of draws from the posterior of Bayesian PCA, of identified quantities only."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .alignment import matched, principal_axes, turned
 from .data import GibbsData
 from .fit import GibbsDraws
 
-# Draws, or rows, that are handled at once.
+# Draws, or rows, in a block.
 BLOCK = 256
-# The mean of the data this many standard deviations of its prior away, and this share of the sum of
-# squares that the prior of the noise adds, are worth a sentence.
+# Advice is given if the mean of the data is this many standard deviations of its prior away, or if
+# the prior of the noise adds this share to the sum of squares.
 FAR_MEAN, LARGE_NOISE_PRIOR = 3.0, 0.05
 
 
@@ -33,8 +33,8 @@ class Report:
 
     `components` are the leading eigenvectors of the posterior mean of WWᵀ, `components_std` the
     root mean square distance of the draws' principal axes from them, entry by entry.
-    `signal_variance` are the eigenvalues of WWᵀ, `sample_variance` is that of the data along the
-    components.
+    `signal_variance` are the eigenvalues of WWᵀ, and `sample_variance` is the data's variance along
+    the components.
     """
 
     components: FloatArray
@@ -53,10 +53,11 @@ class Report:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GibbsFit:
-    """What is kept of a fit: draws, and what was found in them, in the type of the data.
+    """The record of a fit: draws, and their summary in the dtype of the data.
 
     Names are those of `Report`; `explained_variance` is the variance of the data along the
-    components, with its share of the total. `r_hat` and `ess` are ArviZ's, None without it.
+    components, and `explained_variance_ratio` its share of the total. `r_hat` and `ess` are
+    ArviZ's, None without it.
     """
 
     draws: GibbsDraws
@@ -101,7 +102,7 @@ class GibbsFit:
 
 
 def report(draws: GibbsDraws, data: GibbsData) -> Report:
-    """Everything that a fit tells; `quantities` are those whose mixing is judged."""
+    """The summary of the draws; `quantities` are those whose mixing is checked."""
     values, axes = principal_axes(draws.W)
     noise = 1 / draws.tau
     counts = np.count_nonzero(
@@ -138,10 +139,10 @@ def report(draws: GibbsDraws, data: GibbsData) -> Report:
 
 
 def detectable(n: int, d: int) -> float:
-    """The signal-to-noise ratio λ/σ² from which on a component counts: κ√(d/(n − 1)).
+    """The signal-to-noise ratio λ/σ² above which a component counts: κ√(d/(n − 1)).
 
-    κ ≈ 2.5 is that of aistats2014 Proposition 1. Of a component of variance λ in many samples and
-    features the observed strength is x = (1 + λ/σ²)(n − 1 + dσ²/λ) (Baik, Ben Arous, Péché), if
+    κ ≈ 2.5 is that of aistats2014 Proposition 1. For a component of variance λ in many samples and
+    features the observed strength is x = (1 + λ/σ²)(n − 1 + dσ²/λ) (Baik and Silverstein 2006), if
     λ/σ² > √(d/(n − 1)); this λ is the one whose x is EVB's threshold, so that a component counts
     here where EVB would keep it.
     """
@@ -160,12 +161,12 @@ def reference(draws: GibbsDraws, k: int) -> FloatArray:
 
 
 def signal_variances(draws: GibbsDraws) -> FloatArray:
-    """Eigenvalues of WWᵀ of each draw, falling: (chain, draw, q)."""
+    """Eigenvalues of WWᵀ of each draw, descending: (chain, draw, q)."""
     return principal_axes(draws.W)[0]
 
 
 def aligned_axes(draws: GibbsDraws, components: FloatArray) -> FloatArray:
-    """Principal axes of each draw (chain, draw, k, d), order and signs as in `components`."""
+    """Principal axes of each draw (chain, draw, k, d), with order and signs of `components`."""
     return matched(principal_axes(draws.W)[1][..., : len(components), :], components)
 
 
@@ -196,7 +197,7 @@ def covariance(draws: GibbsDraws) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """Scores of a row t given each draw: gain·(t − mean) + offset, and what is left of variance."""
+    """Scores of a row t given each draw: gain·(t − mean) + offset, and their variance."""
 
     gain: FloatArray
     offset: FloatArray
@@ -204,7 +205,7 @@ class ScoreMap:
 
 
 def score_map(draws: GibbsDraws, components: FloatArray, mean: FloatArray) -> ScoreMap:
-    """The noise-free row f = μ + Wx in the coordinates of the components, R(f − mean).
+    """Map to scores: the noise-free row f = μ + Wx in the components' coordinates, R(f − mean).
 
     ⟨x⟩ = τΣWᵀ(t − μ) with covariance Σ = (I + τWᵀW)⁻¹ (icann1999 Eq. 16 given W, μ, τ). These
     coordinates do not depend on how the columns of W are rotated.
@@ -252,7 +253,7 @@ def log_density(draws: GibbsDraws, X: FloatArray) -> FloatArray:
 
 
 def _log_density(X: FloatArray, W: FloatArray, tau: float, mu: FloatArray) -> FloatArray:
-    """As `gibbs.log_likelihood`, row by row."""
+    """As `step.log_likelihood`, row by row."""
     V, Y = np.sqrt(tau) * W, np.sqrt(tau) * (X - mu)
     M = np.eye(V.shape[1]) + V.T @ V
     m = np.linalg.solve(M, V.T @ Y.T).T
@@ -299,7 +300,7 @@ def _single(draws: GibbsDraws) -> Iterator[tuple[FloatArray, float, FloatArray]]
 
 
 def prior_advice(data: GibbsData, prior: Hyper) -> tuple[Advice, ...]:
-    """Sentences for data in units for which the prior is not broad."""
+    """Advice for data in whose units the prior is not broad."""
     scaled, found = prior.in_units(data.unit), []
     far = float(np.sqrt(scaled.beta * np.mean(data.mean**2)))
     if far > FAR_MEAN:

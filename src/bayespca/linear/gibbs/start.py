@@ -1,4 +1,4 @@
-"""Where chains start."""
+"""Random starts of chains."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .step import GibbsState, column_precisions
 
 
 def start(data: GibbsData, q: int, prior: Hyper, rng: np.random.Generator) -> GibbsState:
-    """A start that knows nothing of the data but their mean and size, spread wider than the answer.
+    """A start from the mean and size of the data alone, spread wider than the posterior.
 
-    Noise between a hundredth and all of the variance, columns of W of random directions and of
-    lengths over two orders of magnitude.
+    The noise is between a hundredth and all of the variance; columns of W have random directions,
+    and lengths over two orders of magnitude.
     """
     d = data.d
     s2, lengths = 10 ** rng.uniform(-2, 0), 10 ** rng.uniform(-1.5, 0.5, size=q)

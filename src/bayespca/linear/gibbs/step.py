@@ -3,7 +3,7 @@
     tₙ = W xₙ + μ + εₙ,  xₙ ~ N(0, I_q),  εₙ ~ N(0, τ⁻¹ I_d),
     wᵢ ~ N(0, αᵢ⁻¹ I_d),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹ I_d),  τ ~ Γ(a_τ, b_τ).
 
-What the posterior needs of the data are at most d + 1 rows (`data`), so that a sweep costs O(d²q).
+The posterior depends on the data through at most d + 1 rows (`data`), so a sweep costs O(d²q).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bayespca.spectrum.tolerances import LOG_2PI
 
 from .data import GibbsData
 
-# Rounds of rotations in a sweep. Measured: effective draws per second grow up to about four.
+# Rounds of rotations in a sweep. Effective draws per second were seen to grow up to about four.
 TURNS = 4
-# Steps of slice samplers. Any values are exact.
+# Step sizes of the slice samplers, which are exact with any values.
 LOG_SCALE_STEP, LOG_NOISE_STEP = 2.0, 0.4
 
 
@@ -45,8 +45,8 @@ class GibbsState:
 def sweep(state: GibbsState, data: GibbsData, prior: Hyper, rng: np.random.Generator) -> GibbsState:
     """Draw everything once; each line leaves the posterior invariant.
 
-    First with the latent variables X, which are drawn anew; then they are forgotten, and the other
-    lines draw from the posterior in which they are integrated out.
+    The first lines draw the latent variables X and condition on them. Then X is dropped, and the
+    other lines draw from the posterior with X integrated out.
     """
     X = latent(state, data, rng)
     W, mu = loadings(X, state, data, prior, rng)
@@ -60,11 +60,11 @@ def sweep(state: GibbsState, data: GibbsData, prior: Hyper, rng: np.random.Gener
 
 
 def latent(state: GibbsState, data: GibbsData, rng: np.random.Generator) -> FloatArray:
-    """Transformed latent variables: a row for each of the data's, then the root of a Wishart.
+    """Transformed latent variables: one row for each row of data, then the root of a Wishart.
 
     xₙ ~ N(m, Σ) with Σ = (I + τWᵀW)⁻¹, m = τΣWᵀ(tₙ − μ) (as icann1999 Eq. 16 given W, μ, τ). An
-    orthogonal transformation of rows leaves the deviations xₙ − m as they are. Of the rows without
-    data only XᵀX is ever used.
+    orthogonal transformation of rows leaves the distribution of the deviations xₙ − m unchanged.
+    Only XᵀX is ever used of the rows without data.
     """
     mean, C = _latent_mean(state, data)
     m, q = mean.shape
@@ -88,7 +88,7 @@ def _cholesky(A: FloatArray) -> FloatArray:
 
 
 def _solve(C: FloatArray, B: FloatArray, *, transposed: bool = False) -> FloatArray:
-    """C⁻¹B or C⁻ᵀB for a lower triangle, without the checks that cost more than the answer."""
+    """C⁻¹B or C⁻ᵀB for a lower triangle, without checks that cost more than the solution."""
     if not B.size:
         return B.copy()
     found: FloatArray = dtrtrs(C, B, lower=1, trans=int(transposed))[0]
@@ -135,7 +135,7 @@ def noise_precision(
 
         τ(R + Σᵢ fᵢ(λᵢ + (2τ₀ − τ)/τ₀²)/(1 + τλᵢ)),
 
-    which subtracts no large numbers when the noise is small.
+    which does not subtract large numbers when the noise is small.
     """
     mean, _ = _latent_mean(state, data)
     off = data.rows - np.outer(data.ones, state.mu) - mean @ state.W.T
@@ -158,8 +158,8 @@ def rescaled(
 ) -> GibbsState:
     """wᵢ → √v wᵢ, αᵢ → αᵢ/v, one column after another; α‖w‖² does not change.
 
-    This is what lets columns that are switched off change their size. With H = (I + τWᵀW)⁻¹, F the
-    sum of products of latent means and D(v) = Hᵢᵢ + v(1 − Hᵢᵢ), the density of log v has logarithm
+    This lets columns that are switched off change their size. With H = (I + τWᵀW)⁻¹, F the sum of
+    products of latent means and D(v) = Hᵢᵢ + v(1 − Hᵢᵢ), the density of log v has the logarithm
 
         −½(n log D + Fᵢᵢ(1 − v)/D) − a_α log v − b_α αᵢ/v:
 
@@ -181,7 +181,7 @@ def after_rescaling(
 ) -> tuple[FloatArray, FloatArray]:
     """H = (V⁻¹ + τWᵀW)⁻¹ and F = τ² H(Σ Wᵀyyᵀ W)H when entry i of the diagonal V goes from 1 to v.
 
-    They are those of W√V but for factors of columns that have had their turn.
+    They are those of W√V up to factors of the columns that are already rescaled.
     """
     h, f = H[i], F[i]
     g = (1 - v) / (v + (1 - v) * h[i])
@@ -204,11 +204,11 @@ def _scale(
 
 # --- moves along which the likelihood does not change ------------------------------------------
 #
-# Where the noise is small, X decides W and W decides X, and the conditionals alone would creep.
+# Where the noise is small, X and W determine each other, and the conditionals alone mix slowly.
 # These draw from the posterior along the orbits of a group that acts on all variables: with the
 # Jacobian and the group's invariant measure, that leaves the posterior invariant (Liu and Sabatti,
 # "Generalised Gibbs sampler and multigrid Monte Carlo", Biometrika 87, 2000, Theorem 1). `rescaled`
-# is one of them, too, but the likelihood does change along it.
+# is such a move, too, but the likelihood does change along it.
 
 
 def moved_origin(
@@ -230,9 +230,9 @@ def moved_origin(
 
 
 def rotated(W: FloatArray, alpha: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Columns in random pairs, each pair turned by an angle θ in its plane, as X is.
+    """W with its columns in random pairs, each turned by an angle θ in its plane, as X is.
 
-    The prior of X does not see it. −½Σαᵢ‖wᵢ‖² = κ cos(2θ − φ) + const with
+    The prior of X does not change. −½Σαᵢ‖wᵢ‖² = κ cos(2θ − φ) + const with
     κ(cos φ, sin φ) = ¼(αⱼ − αᵢ)(gᵢᵢ − gⱼⱼ, 2gᵢⱼ), g = WᵀW: von Mises.
     """
     half = alpha.size // 2
@@ -253,7 +253,7 @@ def rotated(W: FloatArray, alpha: FloatArray, rng: np.random.Generator) -> Float
 
 
 def log_joint(state: GibbsState, data: GibbsData, prior: Hyper) -> float:
-    """log p(T, W, α, μ, τ), the latent variables integrated out, in the data's own units."""
+    """log p(T, W, α, μ, τ) with the latent variables integrated out, in the data's own units."""
     q, d, log_unit = state.alpha.size, data.d, np.log(data.unit)
     W, alpha, tau, mu = state.W, state.alpha, state.tau, state.mu
     prior_terms = (
@@ -269,7 +269,7 @@ def log_joint(state: GibbsState, data: GibbsData, prior: Hyper) -> float:
 
 
 def log_likelihood(state: GibbsState, data: GibbsData) -> float:
-    """log ∏ N(tₙ | μ, WWᵀ + τ⁻¹I), of the data in units of `data.unit`.
+    """log ∏ N(tₙ | μ, WWᵀ + τ⁻¹I) of the data in units of `data.unit`.
 
     (t − μ)ᵀ(WWᵀ + τ⁻¹I)⁻¹(t − μ) = τ‖t − μ − Wm‖² + ‖m‖², with m the mean of x given t.
     """

@@ -1,1 +1,1 @@
-"""Complete data whose noise has a variance for each row or column, or is alike in neighbours."""
+"""Complete data with noise variances for rows or columns, or noise correlated in neighbours."""

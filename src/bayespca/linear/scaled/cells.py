@@ -1,4 +1,4 @@
-"""Complete data whose rows may have noise of their own, cell by cell."""
+"""Complete data that are kept cell by cell, whose rows may have noise of their own."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .whitening import Whitening
 
 T = TypeVar("T")
 
-# Cells of a sample of the rows, and the fewest rows.
+# Cells of a sample of the rows, and a quarter of its fewest rows.
 SAMPLE = 200_000
 FEWEST = 100
-# Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
-# engine that needs only what is kept of it is sooner done.
+# Up to this many features, each round decomposes the Gram matrix of tall data; beyond, an engine
+# that computes only the kept components is faster.
 GRAM = 1000
-# From so many cells on a pass over them takes much less time than a decomposition, if it is for one
-# of so many directions.
+# With more cells, a pass over them takes much less time than a decomposition if it is for at most
+# one in FEW directions.
 MANY_CELLS = 2_000_000
 FEW = 12
 
@@ -54,7 +54,7 @@ class CellTable(NoisyTable):
 
     @property
     def sample(self) -> CellTable | None:
-        """Some of the rows, at equal distances, where these are enough to begin with."""
+        """Some of the rows, at equal distances, to start from; None where rows are too few."""
         step = step_of_sample(self.n_samples, self.p)
         if step is None:
             return None
@@ -158,7 +158,7 @@ class CellTable(NoisyTable):
 
     @property
     def _is_host(self) -> bool:
-        """Whether these are NumPy's numbers of float64."""
+        """Whether the data are a NumPy array of float64."""
         return is_float64(self.values)
 
     @property
@@ -179,14 +179,14 @@ class CellTable(NoisyTable):
         return whitened_by_products(self.values, self, whitening, solve, sums)
 
     def _by_gram(self, whitening: Whitening, solve: Solve) -> Whitened:
-        """In two passes over the rows, which leave no whitened copy of them behind."""
+        """Whitened data by the Gram matrix of the rows, without a whitened copy of them."""
         rows, columns = whitening.rows, np.sqrt(whitening.columns.precision)
         root = np.ones(self.n_samples) if rows is None else np.sqrt(rows.precision)
         sums = _gram_and_total(self.values, self.mean, columns, root)
         return whitened_by_gram(self, whitening, solve, sums, "gram")
 
     def _location(self, whitening: Whitening) -> FloatArray:
-        """Mean of the rows weighted by their precision, less the plain mean."""
+        """Mean of the rows, weighted by their precision, less the plain mean."""
         if whitening.rows is None or not self.centred:
             return np.zeros(self.p)
         xp, w = array_namespace(self.values), whitening.rows.precision
@@ -198,7 +198,7 @@ class CellTable(NoisyTable):
         return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
 
     def _scaled(self, whitening: Whitening, location: FloatArray) -> Array:
-        """V: a block at a time, so that each number is touched once while it is in the cache."""
+        """V, computed in blocks, so that each number is touched once while it is in the cache."""
         xp = array_namespace(self.values)
         V = xp.empty_like(self.values)
         root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
@@ -237,7 +237,7 @@ def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, phi: float) -> dict[
 
 
 def _of_rows(z: Array, W: Array, weights: FloatArray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares of some rows, and weighted ones of their scores."""
+    """Squares of some rows, and weighted squares of their scores."""
     xp = array_namespace(z)
     if is_numpy_array(z):
         return forms_of_rows(z, W, weights)
@@ -245,13 +245,13 @@ def _of_rows(z: Array, W: Array, weights: FloatArray) -> tuple[np.ndarray, np.nd
 
 
 def _in_order(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArray, FloatArray]:
-    """What belongs to all rows from what belongs to some."""
+    """Results for all rows in float64, from those of parts of the rows."""
     squares, forms = (np.concatenate(part) for part in zip(*parts, strict=True))
     return squares.astype(np.float64, copy=False), forms.astype(np.float64, copy=False)
 
 
 def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:
-    """Σ over rows of what cells give."""
+    """Sum over rows of a function of the cells."""
     xp = array_namespace(V)
     parts = in_blocks(V, lambda rows: to_numpy(xp.sum(of_cells(V[rows, :]), axis=0)))
     return np.asarray(sum(parts), dtype=np.float64)
@@ -260,7 +260,7 @@ def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:
 def _gram_and_total(
     X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same as `gram_and_total` by a thread for each share of the rows."""
+    """As `gram_and_total`, with a thread for each share of the rows."""
 
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
         return gram_and_total(X[share], rows[share], shift, columns)
@@ -270,28 +270,28 @@ def _gram_and_total(
 
 
 def step_of_sample(n: int, p: int) -> int | None:
-    """The distance of the rows of a sample; None where rows are too few for one."""
+    """The step between the rows of a sample; None where rows are too few for one."""
     step = n // max(SAMPLE // p, 4 * FEWEST)
     return step if step >= 4 else None
 
 
 @dataclass(frozen=True)
 class CentredSums:
-    """Means of the columns, Σ(x − mean)², and bounds of the largest number."""
+    """Means of the columns, Σ(x − mean)², and bounds on the largest absolute value."""
 
     mean: FloatArray
     squares: FloatArray
     bounds: tuple[float, float]
 
     def are_in(self, limits: tuple[float, float]) -> bool:
-        """Whether the largest number surely is."""
+        """Whether the largest absolute value surely lies within the limits."""
         return limits[0] < self.bounds[0] and self.bounds[1] < limits[1]
 
 
 def centred_sums(X: FloatArray) -> CentredSums:
-    """By one pass over the rows, less the first of them: whatever their offset.
+    """`CentredSums` from one pass over the rows less the first one, so that any offset is harmless.
 
-    A first row that is far from the others is part of the squares, which lose no more digits than
+    A first row that is far from the others adds to the squares, but they lose no more digits than
     the number of rows has.
     """
     n, first = len(X), X[0].astype(np.float64)
@@ -304,7 +304,7 @@ def centred_sums(X: FloatArray) -> CentredSums:
 
 
 def _weighted_sums(X: FloatArray, mean: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Σw(x − mean) and Σw(x − mean)² of each column, by a thread for each share of the rows."""
+    """Σw(x − mean) and Σw(x − mean)² of each column, with a thread for each share of the rows."""
 
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
         return sums_of_centred(X[share], mean, w[share])
@@ -314,12 +314,12 @@ def _weighted_sums(X: FloatArray, mean: FloatArray, w: FloatArray) -> tuple[Floa
 
 
 def is_float64(X: Array) -> bool:
-    """Whether these are NumPy's numbers of float64."""
+    """Whether X is a NumPy array of float64."""
     return is_numpy_array(X) and X.dtype == np.float64
 
 
 def mean_of(X: Array) -> FloatArray:
-    """Means of the columns, whatever their offset."""
+    """Means of the columns, accurate for any offset."""
     xp = array_namespace(X)
     shift = X[0, :]
 
@@ -330,6 +330,6 @@ def mean_of(X: Array) -> FloatArray:
 
 
 def in_blocks(X: Array, work: Callable[[slice], T]) -> Iterator[T]:
-    """What is found for each block of rows, in their order: by threads where X is NumPy's."""
+    """Results of `work` for each block of rows, in order; threaded if X is a NumPy array."""
     parts = row_blocks(X)
     return in_turn(work, parts) if is_numpy_array(X) else map(work, parts)

@@ -1,7 +1,7 @@
-"""Complete data as the updates of their noise see them: whitened, decomposed, summed up.
+"""Complete data as updates of their noise need them: whitened, decomposed, summed up.
 
-Tall data whose rows have equal noise are all in their Gram matrix; others are whitened cell by cell
-and given to an engine.
+For tall data whose rows have equal noise the Gram matrix is sufficient; others are whitened cell by
+cell and given to an engine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bayespca.spectrum.tolerances import RESOLUTION_OF_SQUARES
 from .rows import RowForms, weights_of_scores
 from .whitening import Whitening
 
-# Cells that are few.
+# Data with no more cells are small.
 FEW_CELLS = 1000
 
 
@@ -51,7 +51,7 @@ class Whitened:
     Attributes
     ----------
     spectrum, solution
-        Of Z.
+        The spectrum of Z, and its solution.
     components
         Right singular vectors of Z that are kept: (k, p).
     loadings
@@ -61,16 +61,15 @@ class Whitened:
     cross
         VᵀZw of each component; (p, k).
     rows
-        What is known of them; None where rows are equal, and until it is needed
+        Sums for each row; None where rows are equal, and until they are needed
         (`NoisyTable.scored`).
     location
         μ less the plain mean of the columns.
     engine
-        The one that ran.
+        The engine that ran.
     basis
-        Directions to begin with where the noise changes a little: (b, p). None for all that comes
-        of a decomposition; with a basis components were refined (`refining`), and some may be
-        missing.
+        Directions to start from when the noise changes a little: (b, p). None after a
+        decomposition; with a basis components were refined (`refining`), and some may be missing.
     """
 
     spectrum: Spectrum
@@ -89,18 +88,18 @@ class Whitened:
     def unfiltered(
         cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Unpack[_Sums]
     ) -> Whitened:
-        """The whitened data without a filter, where neighbours are not alike: Z is V."""
+        """Whitened data without a filter, for noise that is not correlated: Z is V."""
         apart = np.zeros(W.shape[1] - 1)
         return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 
     @property
     def weights_of_scores(self) -> FloatArray:
-        """What `RowForms` multiply squares of scores by."""
+        """Factors of squared scores in `RowForms`."""
         return weights_of_scores(self.spectrum, self.solution, self.components.shape[1])
 
 
 class Near(NamedTuple):
-    """What to begin with where the noise changes a little: directions of data, and a location."""
+    """A starting point for when the noise changes a little: directions of data, and a location."""
 
     directions: FloatArray
     location: FloatArray
@@ -108,26 +107,26 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable(ABC):
-    """Those columns of data that vary: of the others nothing is to be found.
+    """The columns of data that vary; the others hold no information.
 
     Attributes
     ----------
     mean
         Plain means of the columns, or zeros if not `centred`.
     n_samples, centred
-        Rows, and whether a mean is part of the model.
+        Number of rows, and whether a mean is part of the model.
     like
-        An array of the library, type and place of the data.
+        An array with the library, dtype and device of the data.
     live, mean_of_row
-        Which columns of the data these are, and the means of all.
+        Indices of these columns in the data, and the means of all columns.
     units, unit
         Divisors of columns, and the part of them that is not due to scale=True: for data whose
-        squares would leave the range of numbers.
+        squares would overflow or vanish.
     known
         Relative noise variances of the rows, where they are known; None where all are 1.
     rounding
-        Variance of each column that comes of how numbers were written down (`sources.rounding`).
-        It is added to their squares, as if they had been known to all digits.
+        Variance of each column due to the rounding of its numbers (`sources.rounding`). It is added
+        to their squares, as if they had been known to all digits.
     """
 
     mean: FloatArray
@@ -142,13 +141,13 @@ class NoisyTable(ABC):
     unit: float
 
     def spread_out(self, values: FloatArray, fill: float) -> FloatArray:
-        """What belongs to the columns that vary, with a number for the others."""
+        """Values of the columns that vary, with a fill number for the others."""
         found = np.full((*values.shape[:-1], self.mean_of_row.size), fill)
         found[..., self.live] = values
         return found
 
     def mean_of_all(self, location: FloatArray) -> FloatArray:
-        """The mean, at a distance from the plain one, of all columns."""
+        """Means of all columns, with those that vary moved by `location`."""
         found = self.mean_of_row.copy()
         found[self.live] = (self.mean + location) * self.units
         return found
@@ -156,7 +155,7 @@ class NoisyTable(ABC):
     @property
     @abstractmethod
     def matrix(self) -> FloatArray:
-        """What tells these data from others."""
+        """An array that identifies these data."""
 
     @property
     @abstractmethod
@@ -165,10 +164,10 @@ class NoisyTable(ABC):
 
     @abstractmethod
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
-        """The data without what makes their noise unequal."""
+        """The whitened data, decomposed and solved."""
 
     def scored(self, found: Whitened, whitening: Whitening) -> Whitened:
-        """Add what is known of rows, if they differ: one pass over them, unless it was made."""
+        """Add the sums for each row, if rows differ: one pass over them, unless already made."""
         if whitening.rows is None or found.rows is not None:
             return found
         W, weights = found.components, found.weights_of_scores
@@ -176,22 +175,22 @@ class NoisyTable(ABC):
         return replace(found, rows=RowForms.of(*parts, whitening.rows.precision))
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
-        """Whether refining so many directions takes much less time than a decomposition."""
+        """Whether refining `size` directions takes much less time than a decomposition."""
         return False
 
     def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
-        """The same with components near others."""
+        """As `whitened`, but with components refined from nearby ones."""
         raise TypeError("these data are decomposed as fast as refined")
 
     @property
     def sample(self) -> NoisyTable | None:
-        """Some of the rows, where these are enough to begin with."""
+        """Some of the rows to start from; None where there are too few."""
         return None
 
     def projections(
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ of rows that have the same noise: (n,), (n, m)."""
+        """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ of rows, not weighted by their noise: (n,), (n, m)."""
         raise TypeError("sums know nothing of rows")
 
     @abstractmethod
@@ -204,12 +203,12 @@ class NoisyTable(ABC):
 
     @property
     def is_small(self) -> bool:
-        """Whether cells are so few that the search for their noise takes its time."""
+        """Whether cells are so few that the search for their noise must not be hurried."""
         return self.n_samples * self.p <= FEW_CELLS
 
     @property
     def known_rows(self) -> Scales | None:
-        """The noise of rows, as far as it is known."""
+        """Scales of the rows from their known noise variances; None if these are not known."""
         return None if self.known is None else given(self.known).at_unit_scale()
 
     @property
@@ -223,7 +222,7 @@ class NoisyTable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TableWithGram(NoisyTable):
-    """A table that knows Σ(x − mean)(x − mean)ᵀ of all rows, alike."""
+    """A table with Σ(x − mean)(x − mean)ᵀ over all rows, equally weighted."""
 
     gram: FloatArray
 

@@ -1,6 +1,6 @@
-"""Where rounds are heading: Anderson's mixing of the last few, in logarithms of the precisions.
+"""Extrapolation of rounds: Anderson's mixing of the last few, in logarithms of the precisions.
 
-Whether that leads lower is for the caller to find out.
+The caller must check that the result lowers the free energy.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from bayespca.lowrank.scales import Scales
 
 from .whitening import Whitening
 
-# Rounds that are remembered: those of one rank, which are alike.
+# Most rounds that are remembered, all of the same rank.
 MEMORY = 12
-# Further than by this factor, e to its power, no variance is taken at once.
+# No variance changes by more than a factor of e to this power at once.
 FURTHEST = 2.0
-# Rounds that lead less than this part of the way of those before need no help.
+# Rounds shorter than this part of the one before need no help.
 FAST = 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Where a round began, and where it led."""
+    """The start and the end of a round."""
 
     start: Vector
     end: Vector
 
     @property
     def length(self) -> float:
-        """How far it led."""
+        """Distance from start to end."""
         return float(np.linalg.norm(self.end - self.start))
 
 
 def coordinates(whitening: Whitening) -> FloatArray:
-    """log ⟨1/u⟩ of rows and columns, and φ on a scale without ends."""
+    """log ⟨1/u⟩ of rows and columns, and φ on an unbounded scale."""
     rows = whitening.rows
     parts = [np.log(whitening.columns.precision), [np.arctanh(whitening.phi)]]
     return np.concatenate([*parts, *([] if rows is None else [np.log(rows.precision)])])
 
 
 def remembered(rounds: tuple[Round, ...], start: Whitening, end: Whitening) -> tuple[Round, ...]:
-    """The rounds with one more, and without those that are too old."""
+    """The rounds with one more, without those that are too old."""
     return (*rounds, Round(coordinates(start), coordinates(end)))[-MEMORY:]
 
 
 def extrapolated(rounds: tuple[Round, ...], last: Whitening) -> Whitening | None:
-    """Where the rounds are heading; None before there are two, or where they come nearer fast."""
+    """The noise that rounds are heading for; None before there are two, or if they are fast."""
     if len(rounds) < 2 or rounds[-1].length < FAST * rounds[-2].length:
         return None
     changes = np.array([one.end - one.start for one in rounds])

@@ -1,4 +1,4 @@
-"""Complete data with noise of rows, columns or neighbours, as a model."""
+"""Complete data with noise of rows, columns or neighbours, as a model fitted by `inference.fit`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def fit(
     noise: NoiseModel,
     other: PCAFit | None = None,
 ) -> PCAFit:
-    """Fit complete data with a noise model, from what a fit of other rows has found."""
+    """Fit complete data with a noise model, starting from a fit of other rows if there is one."""
     if noise.neighbours:
         check_neighbours(table)
     return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
 
 
 def check_neighbours(data: NoisyTable) -> None:
-    """Raise unless each feature has a neighbour that varies."""
+    """Raise ValueError unless all features vary and there are at least three."""
     p = data.mean_of_row.size
     if data.p < p:
         constant = np.setdiff1d(np.arange(p), data.live)

@@ -1,10 +1,10 @@
-"""How far a round should have gone: components follow the columns and rows that count for more.
+"""Prolonged rounds, which allow for components that follow columns and rows of rising weight.
 
 Let hⱼ be the leverage of a column: the share of its noise that components explain. If its precision
-rises by δ, they turn towards it, and what they leave over of it falls by (1 − (1 − hⱼ)²)δ, so that
-the next rounds go on where this one stopped. To first order all of them together go 1/(1 − hⱼ)²
-times as far: the diagonal of Jöreskog's approximation to Newton's method for factor analysis
-(Psychometrika 32, 1967). Rows are the same with the other singular vectors.
+rises by δ, components turn towards it, and its residual falls by (1 − (1 − hⱼ)²)δ, so that the next
+rounds go on in the same direction. To first order all of them together go 1/(1 − hⱼ)² times as far:
+the diagonal of Jöreskog's approximation to Newton's method for factor analysis (Psychometrika 32,
+1967). The same holds for rows with the other singular vectors.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from bayespca.lowrank.scales import Scales
 from .data import Whitened
 from .whitening import Whitening
 
-# What a side has left of its noise, squared, at least.
+# Lower limit of (1 − h)².
 LEAST_LEFT = 0.05
-# Further than by this factor, e to its power, no variance is taken at once.
+# No variance changes by more than a factor of e to this power at once.
 FURTHEST = 1.5
 
 
 def hastened(found: Whitened, start: Whitening, end: Whitening) -> Whitening:
-    """Where many rounds would lead from `start`, of which one leads to `end`."""
+    """The noise that many rounds would reach from `start`, where one leads to `end`."""
     k = found.solution.rank
     if not k:
         return end

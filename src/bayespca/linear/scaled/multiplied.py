@@ -1,4 +1,4 @@
-"""Large data by products with them alone, which need no whitened copy."""
+"""Large data, whitened and solved by products with them alone, without a whitened copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def whitened_by_products(
     solve: Solve,
     sums: tuple[FloatArray, FloatArray],
 ) -> Whitened | None:
-    """The data without what makes their noise unequal; None if that takes another way.
+    """The whitened data, decomposed and solved; None if products alone cannot do it.
 
     `sums` are Σw(x − mean) and Σw(x − mean)² of each column.
     """

@@ -1,4 +1,4 @@
-"""Columns whose neighbours are alike: the best φ and variances, given what is left of the data."""
+"""The best φ and variances of columns whose noise is correlated with neighbours, from residuals."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from bayespca.lowrank.scales import Scales
 
 from .squares import Products
 
-# Neighbours are not more alike than this: with φ = 1 noise would have no variance.
+# The largest correlation of neighbours: with φ = 1 noise would have no finite variance.
 LARGEST_PHI = 0.995
-# Further than by this factor, e to its power, no variance is taken at once.
+# No variance changes by more than a factor of e to this power at once.
 FURTHEST = 1.0
 
 
 def best_phi(left: Products) -> float:
-    """φ that minimises ½(Σ own − 2φ Σ beside + φ² Σ own but of both ends) − ½N log(1 − φ²)."""
+    """φ that minimises ½(Σ own − 2φ Σ beside + φ² Σ own without both ends) − ½N log(1 − φ²)."""
     S1, S2 = float(left.beside.sum()), float(left.own[1:-1].sum())
 
     def slope(phi: float) -> float:
         return left.number * phi + (phi * S2 - S1) * (1 - phi * phi)
 
-    # It rises all the way, from −N at −1 to N at 1.
+    # The slope is −N at −1 and N at 1.
     return float(np.clip(brentq(slope, -1.0, 1.0), -LARGEST_PHI, LARGEST_PHI))
 
 
 def beside_neighbours(columns: Scales, found: Scales, left: Products, phi: float) -> Scales:
-    """Variances `found` from columns by themselves, corrected for neighbours that change as well.
+    """Variances `found` for each column by itself, corrected for changes of its neighbours.
 
-    One step of Newton's method in log ⟨1/v⟩: the free energy is bent by the entries of LᵀL times
-    those of the products, a matrix with three diagonals.
+    It is one step of Newton's method in log ⟨1/v⟩: the curvature of the free energy is given by the
+    entries of LᵀL times those of the products, a tridiagonal matrix.
     """
     precision, certain = columns.precision, np.isinf(found.shape)
     shape, rate = (0.0, 0.0) if certain else (found.shape, found.rate)

@@ -1,8 +1,8 @@
 """Tall data on Dask whose rows have noise of their own: rows on the workers, their variances here.
 
-What varies is kept on the workers, in blocks of whole rows. A round is two passes over them: blocks
-are given the precisions of their rows, and sums of the weighted rows come back; then the
-components, and four numbers for each row come back.
+Columns that vary are kept on the workers, in blocks of whole rows. A round is two passes over them:
+in the first, blocks get the precisions of their rows and return sums of the weighted rows; in the
+second, they get the components and return four numbers for each row.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .whitening import Whitening
 
 @dataclass(frozen=True, eq=False)
 class DistantTable(TableWithGram):
-    """Rows on workers: `blocks` of those columns that vary, of so many rows (`lengths`)."""
+    """Rows on workers: `blocks` of the columns that vary, with `lengths` rows."""
 
     blocks: tuple[Delayed, ...]
     lengths: tuple[int, ...]
 
     @property
     def sample(self) -> CellTable | None:
-        """Brought here."""
+        """Some of the rows, at equal distances, brought here; None where rows are too few."""
         step = step_of_sample(self.n_samples, self.p)
         if step is None:
             return None
@@ -50,7 +50,7 @@ class DistantTable(TableWithGram):
         return CellTable(**own, values=values)
 
     def every_nth(self, step: int) -> NDArray[Any]:
-        """Rows at equal distances, brought here."""
+        """Every `step`-th row, brought here."""
         offsets = list(accumulate(self.lengths, initial=0))[:-1]
         starts = first_of_blocks(offsets, step)
         return np.concatenate(
@@ -77,11 +77,11 @@ class DistantTable(TableWithGram):
         return whitened_by_gram(self, whitening, solve, sums, "dask")
 
     def _of_rows(self, function: Callable[..., FloatArray], *given: object) -> FloatArray:
-        """What a function finds for each row."""
+        """Results of a function for each row."""
         return np.concatenate(computed(*mapped_parts(function, self.blocks, broadcast=given)))
 
     def _total(self, sums: Callable[..., Any], of_rows: FloatArray, *given: object) -> Any:
-        """What a function sums up over rows, which is given what belongs to them."""
+        """Sums of a function over rows; each block gets its part of `of_rows`."""
         own = np.split(of_rows, np.cumsum(self.lengths)[:-1])
         parts = mapped_parts(sums, self.blocks, own, broadcast=given)
         return computed(reduced(parts, added, fan_in=fan_in(self.p)))[0]
@@ -90,13 +90,13 @@ class DistantTable(TableWithGram):
 def kept_blocks(
     X: Partitions, live: NDArray[np.intp], unit: float
 ) -> tuple[tuple[Delayed, ...], tuple[int, ...]]:
-    """Blocks of some columns in a unit, which workers keep, and their numbers of rows."""
+    """Blocks of some columns over a unit, kept on the workers, and their numbers of rows."""
     some = None if live.size == X.n_features else live
     blocks = tuple(kept(mapped(X, _some_columns, some, unit)))
     return blocks, X.lengths or tuple(computed(*mapped_parts(len, blocks)))
 
 
-# --- what workers do ---------------------------------------------------------------------------
+# --- tasks of the workers ----------------------------------------------------------------------
 
 
 def _some_columns(block: NDArray[Any], live: NDArray[np.intp] | None, unit: float) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from .step import ScaledState, mean_noise, stationary
 
 
 def posterior_of(state: ScaledState, data: NoisyTable) -> PCAPosterior:
-    """That of the whitened data, with what whitens them for the scale of each feature."""
+    """The posterior of the whitened data, whose feature scales include the whitening."""
     like, found, whitening = data.like, state.found, state.whitening
     rows = whitening.rows
     scale = data.spread_out(np.sqrt(whitening.columns.variance) * data.units, 1.0)
@@ -39,12 +39,12 @@ def posterior_of(state: ScaledState, data: NoisyTable) -> PCAPosterior:
 
 
 def noise_found(state: ScaledState, data: NoisyTable, noise: NoiseModel) -> NoiseFound:
-    """The noise of features and samples, each on average over the others."""
+    """The noise of features averaged over samples, and that of samples averaged over features."""
     whitening, mean = state.whitening, mean_noise(state, data.known)
     rows, columns = whitening.rows, whitening.columns
     of_rows = stationary(state) * float((columns.variance * data.units**2).mean())
     features = mean * columns.variance / columns.variance.mean()
-    # Where units were changed, scales of columns do not tell noise that is equal.
+    # With changed units, scales of columns do not show that noise is equal.
     differ = noise.columns or data.unit != 1.0
     return NoiseFound(
         name=noise.name,

@@ -1,4 +1,4 @@
-"""Complete data as the updates of their noise want them, from wherever they are."""
+"""Tables of complete data for updates of their noise, from wherever the data are."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .cells import GRAM, CellTable, centred_sums, is_float64, mean_of
 from .data import GramTable, NoisyTable
 from .partitioned import DistantTable, kept_blocks
 
-# Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
+# Sums of squares outside these limits may have lost digits to overflow or underflow.
 SAFE = (1e-200, 1e200)
 LIMITS = {np.dtype(np.float64): (1e-90, 1e90), np.dtype(np.float32): (1e-14, 1e14)}
-# Who adds up what is not in memory.
+# Engines that add up data outside memory.
 ENGINES = {Where.PARTITIONS: "dask", Where.BLOCKS: "streaming"}
 
 
@@ -45,12 +45,12 @@ def noisy_table(
     errors: FloatArray | None = None,
     rounding: FloatArray | None = None,
 ) -> NoisyTable:
-    """Data in memory, sparse, or on Dask's workers; with `rows` where their noise may differ.
+    """A table of data in memory, in blocks or on Dask; with `rows`, the noise of rows may differ.
 
-    What was decomposed already, and scaled in the same way, need not be read again where
-    its Gram matrix is known. `known` are relative noise variances of the rows, `errors` relative
-    standard deviations of the columns: units, from which the noise is counted. `rounding` is what
-    is found of it in rows that are at hand, None where it is to be looked for.
+    Data that were decomposed (`found`), and scaled in the same way, are not read again if their
+    Gram matrix is known. `known` are relative noise variances of the rows, `errors` relative
+    standard deviations of the columns, which become the units of the noise. `rounding` are
+    variances due to rounding, estimated from rows at hand; None to estimate them here.
     """
     where = where_of(X)
     width = X.shape[1] if where.in_memory else X.n_features
@@ -77,9 +77,9 @@ def noisy_table(
 
 
 def _from_afar(X: Any, read: _Read, *, rows: bool, rounded: Partitions | None) -> NoisyTable:
-    """Data that sums are made of elsewhere, or that are brought here if they have few rows.
+    """A table of data that are summed elsewhere, or brought here if they have few rows.
 
-    `rounded` are the data in which rounding is to be looked for.
+    `rounded` are the data from which to estimate rounding, if it is not known.
     """
     state = _moments(X, rows=rows)
     if state.scatter is None:
@@ -96,7 +96,7 @@ def _from_afar(X: Any, read: _Read, *, rows: bool, rounded: Partitions | None) -
 
 
 def _in_memory(dense: Array, read: _Read, *, rows: bool, engine: str) -> NoisyTable:
-    """By the Gram matrix where it says all, else cell by cell."""
+    """A table with the Gram matrix where that is sufficient, otherwise with all cells."""
     (n, p), center = dense.shape, read.centred
     by_gram = n > p and p <= GRAM and not rows and engine in ("auto", "gram")
     seen = centred_sums(dense) if center and is_float64(dense) and not by_gram else None
@@ -118,7 +118,7 @@ def _in_memory(dense: Array, read: _Read, *, rows: bool, engine: str) -> NoisyTa
 
 
 def gram_of(found: Decomposition | None) -> FloatArray | None:
-    """The Gram matrix of what was decomposed, unless it left the range of numbers."""
+    """The Gram matrix of a decomposition, unless it overflowed or lost digits."""
     if found is None or found.gram is None:
         return None
     size = float(np.trace(found.gram))
@@ -126,7 +126,7 @@ def gram_of(found: Decomposition | None) -> FloatArray | None:
 
 
 class _Read(NamedTuple):
-    """What is known of all columns, scaled by their units."""
+    """Properties of all columns, scaled by their units."""
 
     mean: FloatArray
     n_samples: int
@@ -138,7 +138,7 @@ class _Read(NamedTuple):
     unit: float = 1.0
 
     def of(self, live: NDArray[np.intp]) -> dict[str, Any]:
-        """The fields of a `NoisyTable`."""
+        """The fields of a `NoisyTable` with the `live` columns."""
         own = {"mean": self.mean[live], "units": self.units[live], "live": live}
         own |= {"rounding": (np.sqrt(self.rounding[live]) / self.units[live]) ** 2}
         return self._asdict() | own | {"mean_of_row": self.mean * self.units}
@@ -152,7 +152,7 @@ def _gram_table(product: FloatArray, read: _Read, engine: str) -> GramTable:
 
 
 def _on_workers(X: Partitions, state: RunningMoments, read: _Read) -> DistantTable:
-    """Rows of which there are more than columns, kept on workers in a unit that suits them."""
+    """A table of more rows than columns, which workers keep in a suitable unit."""
     unit = state.unit
     product, mean, n = scatter_of(
         replace(state, mean=state.mean / unit, unit=1.0), center=read.centred
@@ -171,7 +171,7 @@ def _rounding_on_workers(X: Partitions, n: int) -> FloatArray:
 
 
 def _moments(X: Any, *, rows: bool) -> RunningMoments:
-    """Sums over all rows; the rows themselves where there are no more than columns."""
+    """Sums over all rows, or the rows themselves if there are no more of them than columns."""
     if where_of(X) is Where.PARTITIONS:
         return map_reduce.moments(X)
     if rows:
@@ -183,7 +183,7 @@ def _moments(X: Any, *, rows: bool) -> RunningMoments:
 
 
 def _unit(X: Array) -> float:
-    """What data are divided by whose squares would leave the range of numbers."""
+    """The divisor of data whose squares would overflow or vanish; 1 for others."""
     xp = array_namespace(X)
     peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
     least, most = LIMITS[numpy_dtype(X.dtype)]

@@ -1,10 +1,10 @@
-"""Components of whitened data from those of data that were whitened a little differently.
+"""Components of whitened data, refined from those of data that were whitened a little differently.
 
 With whitened data Z and a basis Q near their components, one pass over the rows gives P = ZᵀZQ, and
 P(QᵀP)⁻¹Pᵀ is at most ZᵀZ: its eigenvectors are nearer to the components than Q was, its eigenvalues
 too small if anything (Nyström's approximation). Free energies are then too high if anything, and
-what the basis has missed stays missed; both end where all is decomposed again. A pass takes a tenth
-of the time of that.
+what the basis has missed stays missed, until the data are decomposed in full again. A pass takes a
+tenth of the time of a decomposition.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .data import Near, NoisyTable, Solve, Whitened
 from .rows import RowForms, centred_blocks
 from .whitening import Whitening
 
-# Directions beside the components, among which others may be found.
+# Extra directions beside the components, in which others may show up.
 BESIDE = 10
-# Nats per cell beyond which scores in the old basis will not do.
+# Loss in nats per cell beyond which scores in the old basis are too rough.
 MOST_LOST = 2e-10
-# What rounding may take from a Gram matrix that is factorised, relative to its largest eigenvalue.
+# Ridge against rounding errors in a Gram matrix that is factorised, relative to its trace.
 ROUNDING = 1e-13
 
 
 def near_to(found: Whitened, columns: Scales) -> Near:
-    """What to begin with after a round, whose noise of columns was this."""
+    """The starting point after a round with this noise of columns."""
     W, k = found.basis, found.solution.rank
     if W is None or len(W) <= k + BESIDE // 2:
         beside = np.random.default_rng(0).standard_normal((BESIDE, found.components.shape[1]))
@@ -42,7 +42,7 @@ def near_to(found: Whitened, columns: Scales) -> Near:
 
 
 class Sums(NamedTuple):
-    """Over rows, with x less the mean so far, weights w and Q in units of the columns.
+    """Sums over rows, with x less the mean so far, weights w, and Q in units of the columns.
 
     Attributes
     ----------
@@ -72,10 +72,10 @@ def refined(
     solve: Solve,
     near: Near,
 ) -> Whitened:
-    """The data without what makes their noise unequal, solved with components near others.
+    """The whitened data, solved with components that are refined from nearby ones.
 
-    Rows have the scores that they have in the basis where that is near enough for what they leave
-    over; else they are scored again.
+    Rows keep their scores in the basis if it is near enough to the components for their residuals;
+    otherwise they are scored again.
     """
     rows, precision = whitening.rows, whitening.columns.precision
     w = np.ones(data.n_samples) if rows is None else rows.precision
@@ -114,14 +114,14 @@ def refined(
     moved = data.n_samples * float(shift**2 @ precision)
     if _lost(found, Q, moved) > MOST_LOST * data.n_samples * data.p:
         return data.scored(found, whitening)
-    # Squares and scores have the same location, which is next to the new one.
+    # Squares and scores share a location, which is close to the new one.
     forms = (sums.scores @ (turn[:, :k] * gamma[:k])) ** 2 @ found.weights_of_scores
     return replace(found, rows=RowForms(w * sums.row_squares, *forms.T))
 
 
 def _lost(found: Whitened, Q: FloatArray, moved: float) -> float:
-    """About how many nats it costs that rows have the scores of a basis, not of the components, and
-    a location that has moved: the squares of all rows by so much.
+    """Approximate loss in nats if rows have the scores of a basis, not of the components, and the
+    old location; `moved` is the change of their squares that the new one would make.
     """
     W, s2 = found.components, found.solution.noise_variance
     outside = W - (W @ Q) @ Q.T
@@ -131,10 +131,10 @@ def _lost(found: Whitened, Q: FloatArray, moved: float) -> float:
 
 
 def _nearer(Q: FloatArray, P: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Singular values γ and right vectors as columns, and what turns ZQ into left vectors."""
+    """Singular values γ, right vectors as columns, and a matrix that turns ZQ into left vectors."""
     H = Q.T @ P
     H = 0.5 * (H + H.T)
-    # Directions without data have no products: rounding keeps the factors apart.
+    # Directions without data have zero products: the ridge keeps H positive definite.
     H[np.diag_indices(len(H))] += ROUNDING * float(np.trace(H)) + np.finfo(np.float64).tiny
     L = np.linalg.cholesky(H)
     B = solve_triangular(L, P.T, lower=True)
@@ -143,7 +143,7 @@ def _nearer(Q: FloatArray, P: FloatArray) -> tuple[FloatArray, FloatArray, Float
 
 
 def _spectrum(gamma: FloatArray, shape: tuple[int, int], total: float) -> Spectrum:
-    """As many singular values as leave room below them for what remains of the squares."""
+    """The spectrum of as many singular values as leave room below for the remaining squares."""
     squares = gamma**2
     rest = total - np.cumsum(squares)
     room = (min(shape) - 1 - np.arange(gamma.size)) * squares
@@ -159,7 +159,7 @@ def _sums_of_shares(
     Q: FloatArray,
     of_rows: bool,
 ) -> Sums:
-    """A thread for each share of the rows."""
+    """`_sums` over all rows, with a thread for each share of them."""
 
     def work(share: slice) -> Sums:
         return _sums(X[share], mean, w[share], precision if of_rows else None, Q)
@@ -180,7 +180,7 @@ def _sums(
     """Sums over some rows; squares only where rows have precisions of their own."""
     (n, p), b, root = X.shape, Q.shape[1], np.sqrt(w)
     scores, squares, row_squares = np.empty((n, b)), np.zeros(p), np.zeros(n)
-    # Rows times X, which BLAS is faster at than Xᵀ times columns; the last is for Σw·x.
+    # BLAS multiplies rows by X faster than Xᵀ by columns; the last row is for Σw·x.
     sums, room = np.zeros((b + 1, p)), np.empty((b + 1, p))
     for part, x in centred_blocks(X, mean):
         s = np.matmul(x, Q, out=scores[part])

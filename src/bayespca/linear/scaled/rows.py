@@ -1,4 +1,4 @@
-"""What is known of rows: four sums over the components of each, whatever their number."""
+"""Four sums for each row, from which its noise follows, however many components there are."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class RowForms:
     squares
         ‖zᵢ‖².
     explained
-        What components take away from them: Σₕtᵢₕ²·s(2 − s), shrinkage s.
+        Part of them that components explain: Σₕtᵢₕ²·s(2 − s), with shrinkage s.
     uncertain
-        What uncertain loadings and the prior of the scores add at the means of the scores, in
-        units of the noise:
+        Contribution of uncertain loadings and of the prior of the scores, at the means of the
+        scores and in units of the noise:
         Σₕaᵢₕ²·(p·var(b)/σ² + 1/cₐ²).
     leverage
-        Share of their noise that components take: Σₕtᵢₕ²·s/γ².
+        Share of their noise that components explain: Σₕtᵢₕ²·s/γ².
     """
 
     squares: FloatArray
@@ -41,12 +41,12 @@ class RowForms:
 
     @classmethod
     def of(cls, squares: FloatArray, forms: FloatArray, precision: FloatArray) -> RowForms:
-        """From those of rows that have the same noise, and what each counts."""
+        """From the sums of rows with equal noise, and the precision of each row."""
         return cls(squares * precision, *(forms.T * precision))
 
 
 def weights_of_scores(spectrum: Spectrum, solution: Solution, p: int) -> FloatArray:
-    """What squares of scores are multiplied by for `explained`, `uncertain`, `leverage`: (k, 3)."""
+    """Factors of squared scores in `explained`, `uncertain` and `leverage`: (k, 3)."""
     k, moments, s2 = solution.rank, solution.moments, solution.noise_variance
     gamma = spectrum.singular_values[:k] * spectrum.scale
     kept = solution.shrunk_singular_values / gamma
@@ -64,7 +64,7 @@ def forms_of_rows(z: Floats, W: Floats, weights: FloatArray) -> tuple[Floats, Fl
 def forms_of_centred(
     X: FloatArray, mean: FloatArray, precision: FloatArray, W: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of rows less their mean, in units of columns that have these precisions."""
+    """`forms_of_rows` of rows less their mean, times the roots of the columns' precisions."""
     squares, scores = np.empty(len(X)), np.empty((len(X), W.shape[1]))
     across = np.sqrt(precision)[:, None] * W
     for part, x in centred_blocks(X, mean):
@@ -86,7 +86,7 @@ def sums_of_centred(
 
 
 def centred_blocks(X: FloatArray, mean: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Blocks of rows less their mean, which are overwritten by the next."""
+    """Blocks of rows less their mean; each overwrites the one before."""
     n, p = X.shape
     size = max(FEWEST, BLOCK // (8 * p))
     room = np.empty((size, p))
@@ -96,7 +96,7 @@ def centred_blocks(X: FloatArray, mean: FloatArray) -> Iterator[tuple[slice, Flo
 
 
 def has_prior(variances: FloatArray) -> NDArray[np.bool_]:
-    """Which components have a proper one."""
+    """Mask of the components with a proper prior."""
     return np.isfinite(variances) & (variances > 0)
 
 

@@ -13,7 +13,7 @@ from .data import Solve
 
 @dataclass(frozen=True)
 class InRounds:
-    """A closed form for data whose mean was removed before an engine saw them, if so `less`.
+    """A closed form for data whose mean, if `less`, was removed before an engine saw them.
 
     It keeps the last answer, and does not compute free energies of other ranks.
     """
@@ -27,7 +27,7 @@ class InRounds:
 
     @cached_property
     def of(self) -> Callable[[Spectrum], tuple[Spectrum, Solution]]:
-        """The spectrum of one row less, and the solution."""
+        """A function that returns the spectrum, with one row less if `less`, and its solution."""
 
         @lru_cache(maxsize=1)
         def of(spectrum: Spectrum) -> tuple[Spectrum, Solution]:
@@ -40,8 +40,8 @@ class InRounds:
 def one_row_less(spectrum: Spectrum) -> Spectrum:
     """The spectrum of rows of which one follows from the others.
 
-    The last values of a search that is not over are too small, and may leave room for what is below
-    them with a row more, but not without it: these are not given.
+    The last values of an unfinished search are too small. They may leave room for the rest of the
+    squares with one more row, but not without it: such values are dropped.
     """
     L, M = spectrum.shape
     if M <= 1:

@@ -1,4 +1,4 @@
-"""Expected squares of what is left of rows and columns: all that the best noise follows from.
+"""Expected squared residuals of rows and columns, from which the best noise follows.
 
 Scores are as uncertain as their row is noisy, and loadings as their column is: given uᵢ, the scores
 of a row have a mean that does not depend on it and the covariance uᵢ·Cₐ, and likewise loadings and
@@ -6,7 +6,7 @@ mean of a column have vⱼ·C_b. Divided by the noise,
 
     ⟨(x − zᵀb)²/uv⟩ = ⟨1/u⟩⟨1/v⟩(x − mᵀβ)² + ⟨1/v⟩βᵀCₐβ + ⟨1/u⟩mᵀC_b m + tr CₐC_b,
 
-so that what is uncertain of a row's own scores says nothing about its noise.
+so that the uncertainty of a row's own scores says nothing about its noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .whitening import Whitening
 def squares_of_rows(
     found: Whitened, rows: Scales, columns: Scales, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
-    """Rᵢ and Nᵢ: the cells of each row, and the means of its scores in units of their prior."""
+    """Rᵢ and Nᵢ of each row: from its cells, and its mean scores in units of their prior."""
     assert found.rows is not None
     s2, of_rows, w = found.solution.noise_variance, found.rows, rows.precision
     left = of_rows.squares - of_rows.explained
@@ -43,9 +43,9 @@ def squares_of_rows(
 
 
 class Products(NamedTuple):
-    """⟨EᵀE⟩/σ² + Σₕβₕβₕᵀ/c² over pairs of columns, with what is left of them before the filter, E,
-    and means β of loadings: its diagonal, the one beside it, and the number of products in each
-    sum, one less where there is a mean.
+    """⟨EᵀE⟩/σ² + Σₕβₕβₕᵀ/c² over pairs of columns, with their residuals E before the filter and
+    means β of loadings: its diagonal, the one beside it, and the number of products in each sum,
+    one less where there is a mean.
     """
 
     own: FloatArray
@@ -53,19 +53,19 @@ class Products(NamedTuple):
     number: float
 
     def pull(self, phi: float) -> FloatArray:
-        """The diagonal of LᵀL times the products, which is that of the products where φ is 0."""
+        """The diagonal of LᵀL times the products, which is `own` where φ is 0."""
         if not phi:
             return self.own
         total = self.weighted(phi) - phi * (np.r_[0.0, self.beside] + np.r_[self.beside, 0.0])
         return np.maximum(total, LEAST_NOISE_OF_FEATURES * self.own)
 
     def weighted(self, phi: float) -> FloatArray:
-        """The diagonal, times that of LᵀL."""
+        """The diagonal of the products, times that of LᵀL."""
         return self.own * np.r_[1.0, np.full(self.own.size - 2, 1 + phi * phi), 1.0]
 
 
 def products_of_columns(found: Whitened, data: NoisyTable) -> Products:
-    """What is left of columns, and of columns times their neighbours."""
+    """`Products` of the residuals of columns with themselves and with their neighbours."""
     solution, moments, k = found.solution, found.solution.moments, found.solution.rank
     s2, of_prior = solution.noise_variance, inverse(moments.prior_variance_b)
     own, beside = _crossed(found)
@@ -79,7 +79,7 @@ def products_of_columns(found: Whitened, data: NoisyTable) -> Products:
 
 
 def _crossed(found: Whitened) -> tuple[FloatArray, FloatArray]:
-    """Σᵢ of data times their low-rank part: of the same column, and both ways of neighbours."""
+    """Σᵢ of data times their low-rank part: in the same column, and in neighbours both ways."""
     solution, k = found.solution, found.solution.rank
     gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
     B, C = found.loadings, found.cross.T * (solution.shrunk_singular_values / gamma)[:, None]
@@ -89,10 +89,10 @@ def _crossed(found: Whitened) -> tuple[FloatArray, FloatArray]:
 def squares_of_columns(
     found: Whitened, whitening: Whitening, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
-    """Rⱼ and Nⱼ: the cells of each column, and the means of its loadings in units of their prior.
+    """Rⱼ and Nⱼ of each column: from its cells, and its mean loadings in units of their prior.
 
-    Where neighbours are alike, Rⱼ is twice what the free energy changes by with ⟨1/vⱼ⟩: a column is
-    part of what is left of its neighbours too.
+    Where neighbours are correlated, Rⱼ is twice the derivative of the free energy by ⟨1/vⱼ⟩: a
+    column is also part of the filtered residuals of its neighbours.
     """
     left = products_of_columns(found, data)
     return left.pull(whitening.phi) / whitening.columns.precision, np.full(data.p, left.number)

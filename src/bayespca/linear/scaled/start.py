@@ -1,9 +1,9 @@
-"""Where the search for the noise begins: all of the data are noise.
+"""The start of the search for the noise: all of the data count as noise.
 
-From the fit with equal noise it would not come away: components that were bought by its errors
-explain what they were bought for. Few cells may be all noise by chance, and components that are
-lost at the beginning do not come back: then rounds also begin with equal rows, and with equal
-noise, and the lowest end counts.
+A search from the fit with equal noise would stay there: components that it keeps because its noise
+is wrong explain the noise that they were kept for. Small data may look like noise by chance, and
+components that are lost at the start do not come back. For small data rounds therefore also start
+from equal rows and from equal noise, and the lowest end wins.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from .squares import squares_of_columns
 from .step import Estimate, ScaledState, state_near, state_of, step, updated
 from .whitening import Whitening
 
-# Rows and columns are divided by each other's variances in turns.
+# Turns in which rows and columns are divided by each other's variances.
 TURNS = 3
-# Rounds before the noise is found by the closed form itself.
+# Rounds before the closed form estimates the noise itself.
 ROUNDS = 2
-# Rounds before the others begin, and the relative fall of the free energy that ends them; with a
-# sample of the rows, whose variances are off by half a nat each, a fall for each variance.
+# Most rounds of a trial, and the relative fall of the free energy that ends them; for a sample of
+# the rows, whose variances are off by half a nat each, the fall in nats for each variance.
 MOST_ROUNDS = 30
 ENOUGH = 1e-6
 ENOUGH_FOR_EACH = 0.05
-# Another beginning counts if it ends lower by so many nats.
+# Another start wins if it ends lower by this many nats.
 CLEARLY = 0.01
 
 
 @dataclass(frozen=True)
 class AtNoise:
-    """A closed form with the noise as it is known so far: the mean square, where that is nothing.
+    """A closed form at the current noise variance, or at the mean square if there is none yet.
 
-    With the noise to be found, data that are not white yet would keep hundreds of components, of
-    which a round takes but a few away; what stands out of the noise so far is there for certain.
+    If the noise were estimated, data that are not white yet would keep hundreds of components, of
+    which a round drops only a few. Components that stand out of the current noise surely exist.
     """
 
     form: ClosedForm
@@ -67,7 +67,7 @@ def start(
     estimate: Estimate,
     other: PCAFit | None = None,
 ) -> ScaledState:
-    """From a fit of other rows, a sample of these where there are many, or all noise."""
+    """The first state: from a fit of other rows, a sample of many rows, or all noise."""
     if other is not None:
         return state_near(as_in(other, data, noise, estimate), data, form, _near(other, data))
     sample = data.sample
@@ -89,7 +89,7 @@ def start(
 def _beginning(
     data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
 ) -> ScaledState:
-    """All noise, or for few cells the one of several beginnings that ends lowest."""
+    """The state from all noise or, for small data, the best of several starts."""
     first = from_all_noise(data, noise, form, estimate)
     if not data.is_small:
         return first
@@ -111,7 +111,7 @@ def _after_rounds(
     estimate: Estimate,
     enough: float = 0.0,
 ) -> ScaledState:
-    """Until a round gains less than enough nats, or next to nothing."""
+    """The state after rounds, until one gains less than `enough` nats or next to nothing."""
     for _ in range(MOST_ROUNDS):
         before = state.energy
         state, _ = step(state, data, noise, form, estimate)
@@ -132,7 +132,7 @@ def _near(other: PCAFit, data: NoisyTable) -> Near:
 
 
 def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
-    """The noise that a fit of other rows has found, with that of these rows by its components."""
+    """The noise of a fit of other rows, with variances of these rows that its components imply."""
     posterior, columns = other.posterior, given(np.ones(data.p))
     if noise.columns and other.noise.features is not None:
         columns = _scales(other.noise.features[data.live] / data.units**2)
@@ -148,7 +148,7 @@ def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate
 
 
 def _all_rows(seen: Whitened, whitening: Whitening, data: NoisyTable, estimate: Estimate) -> Scales:
-    """Variances of all rows, from what components of some of them leave over."""
+    """Variances of all rows, from their residuals off the components of some of them."""
     solution, W = seen.solution, seen.components
     gamma = seen.spectrum.singular_values[: len(W)] * seen.spectrum.scale
     kept = solution.shrunk_singular_values / gamma
@@ -163,14 +163,14 @@ def _left_of_rows(
     location: FloatArray,
     kept: FloatArray,
 ) -> FloatArray:
-    """What is left of the squares of all rows, with this shrinkage of their scores."""
+    """Residual squares of all rows, with this shrinkage of their scores."""
     weights = (kept * (2 - kept))[:, None]
     squares, explained = data.projections(whitening, W, location, weights)
     return squares - explained[:, 0]
 
 
 def _scales_of_rows(left: FloatArray, k: int, data: NoisyTable, estimate: Estimate) -> Scales:
-    """Variances of rows that components of others have been taken from."""
+    """Variances of rows, from their residuals off components that were fitted to other rows."""
     known = np.ones(data.n_samples) if data.known is None else data.known
     counts = np.full(data.n_samples, float(max(data.p - k, 1)))
     return estimate(left / known, counts).times_each(known).at_unit_scale()
@@ -179,9 +179,9 @@ def _scales_of_rows(left: FloatArray, k: int, data: NoisyTable, estimate: Estima
 def from_all_noise(
     data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
 ) -> ScaledState:
-    """All of the data as noise, then a few rounds with the noise that the round before leaves.
+    """The state after a few rounds from all noise, each at the noise that the last one leaves.
 
-    The first step from there is taken whatever it leads to: all noise is no posterior.
+    Its energy is infinite, so that the first step is always taken: all noise is no posterior.
     """
     state = state_of(all_noise(data, noise), data, AtNoise(form))
     for _ in range(ROUNDS):
@@ -194,14 +194,14 @@ def from_all_noise(
 
 
 def left_over(state: ScaledState, whitening: Whitening, data: NoisyTable) -> float:
-    """σ² of data that are whitened anew, with what components left of them."""
+    """σ² of data that are whitened anew, from the residuals of the components."""
     squares, counts = squares_of_columns(state.found, state.whitening, data)
     left = float(squares @ whitening.columns.precision) / float(counts.sum())
     return state.found.solution.noise_variance * left
 
 
 def equal_noise(data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
-    """The same variance for all, as it would be estimated."""
+    """Equal variances for all, as an estimate would return them."""
     n, p = data.n_samples, data.p
     columns, rows = given(np.ones(p)), data.known_rows
     if noise.columns:
@@ -214,7 +214,7 @@ def equal_noise(data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whit
 
 
 def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
-    """Variances of rows and columns of the data themselves."""
+    """The variances of the rows and columns of the data themselves."""
     n, p = data.n_samples, data.p
     known = np.ones(n) if data.known is None else data.known
     rows, columns = known, np.ones(p)

@@ -1,16 +1,16 @@
-"""The noise of complete data in turns with the closed form of the data that it whitens.
+"""Updates of the noise of complete data, in turns with the closed form of the whitened data.
 
 Given the variances uᵢ and vⱼ, and φ, the posterior of the low-rank part is that of the closed form
 for whitened data, its noise variance included. Given the posterior, the best variances follow from
-the expected squares of what is left of each row and each column, and φ from the products of
-neighbours. The free energy is that of the whitened data and
+the expected squared residuals of each row and each column, and φ from the products of neighbours.
+The free energy is that of the whitened data plus
 
     ½p Σᵢ⟨log uᵢ⟩ + ½p log Σᵢ⟨1/uᵢ⟩/n + ½M Σⱼ⟨log vⱼ⟩ − M log|L| + KL,
 
-the second term for the mean, which is that of the rows weighted by their precision. The prior of a
-row's scores is in units of the row's noise, and that of a column's loadings in the column's; their
-posteriors given the noise are so too (`squares`), which leaves nothing of log u or log v in their
-divergence.
+where the second term belongs to the mean, which is that of the rows weighted by their precision.
+The prior of a row's scores is in units of the row's noise, and that of a column's loadings in units
+of the column's noise; so are their posteriors given the noise (`squares`), so that log u and log v
+cancel in their divergence.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from .refining import BESIDE, near_to
 from .squares import products_of_columns, squares_of_columns, squares_of_rows
 from .whitening import Whitening
 
-# Relative fall of the free energy that is hardly one: then all ways are tried.
+# Relative fall of the free energy that counts as hardly any: then all candidates are tried.
 HARDLY = 1e-9
-# Rounds that refine components, and what may be left to gain when they end: a share of what may be
-# left in all, and at least so much of the free energy.
+# Most rounds that refine components, and the part of the free energy that may be left to gain when
+# they end: a share of the tolerance, but at least ENOUGH.
 MOST_ROUNDS = 30
 SHARE, ENOUGH = 0.5, 1e-9
-# Part of the last fall that the next is expected to be, at least: first rounds make good what has
-# nothing to do with those to come.
+# The next fall is expected to be at least this part of the last one: the large falls of the first
+# rounds say nothing about later ones.
 FASTEST = 0.01
-# From Rᵢ and Nᵢ to variances.
+# Returns variances from Rᵢ and Nᵢ.
 Estimate = Callable[[FloatArray, FloatArray], Scales]
 Ends = tuple[Whitening, Whitening]
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledState:
-    """The noise, what it leads to, and the rounds that led to it.
+    """The noise, the fit that results from it, and the rounds that led to it.
 
-    `settled` is whether rounds have ended here that refine components.
+    `settled` says whether rounds that refine components have ended here.
     """
 
     whitening: Whitening
@@ -64,13 +64,13 @@ class ScaledState:
 
 
 def state_of(whitening: Whitening, data: NoisyTable, solve: Solve) -> ScaledState:
-    """What a noise leads to."""
+    """The state that results from a given noise."""
     found = data.whitened(whitening, solve)
     return ScaledState(whitening, found, free_energy(whitening, found, data))
 
 
 def state_near(whitening: Whitening, data: NoisyTable, solve: Solve, near: Near) -> ScaledState:
-    """The same with components near others, where there are any and that takes less time."""
+    """As `state_of`, but with components refined from nearby ones where that takes less time."""
     if not data.can_refine(whitening, len(near.directions)):
         return state_of(whitening, data, solve)
     found = data.refined(whitening, solve, near)
@@ -87,12 +87,13 @@ def step(
     estimate: Estimate = learned,
     tol: float = 0.0,
 ) -> tuple[ScaledState, Info]:
-    """Noise given the posterior, then the posterior given the noise.
+    """Update the noise given the posterior, then the posterior given the noise.
 
-    First to where the rounds are heading, then where many like this one would lead, then where this
-    one leads; one of rows, columns and φ alone where that leads hardly lower, and nowhere if
-    nothing does. Few cells are given time: haste may lose components that are to be found. Rounds
-    that refine components are one step, after which `tol` of the free energy may be left to gain.
+    Candidates for the noise are tried in turn: where the rounds are heading, where many rounds like
+    this one would lead, where this one leads; then rows, columns or φ alone if these lower the free
+    energy by hardly anything. The state stays if none lowers it. Small data skip the second
+    candidate, because haste may lose components. Rounds that refine components are one step, after
+    which `tol` of the free energy may be left to gain.
     """
     if not state.found.solution.noise_variance or state.settled:
         return state, info_of(state, data)
@@ -103,7 +104,7 @@ def step(
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """All that a round needs beside the state it begins with."""
+    """Everything that a round needs besides the state it starts from."""
 
     data: NoisyTable
     noise: NoiseModel
@@ -112,12 +113,12 @@ class Rounds:
     enough: float = ENOUGH
 
     def found(self, whitening: Whitening) -> ScaledState:
-        """What a noise leads to."""
+        """The state that results from a given noise."""
         return state_of(whitening, self.data, self.solve)
 
     def next(self, state: ScaledState, look: Callable[[Whitening], ScaledState]) -> ScaledState:
-        """The first of the candidates that leads lower, the lowest where none does by much; the
-        state itself if none does.
+        """The first candidate with a clearly lower energy, or the lowest if none is clearly lower;
+        the state itself if none is lower.
         """
         ends, rounds = self._ends(state)
         best = state
@@ -132,7 +133,7 @@ class Rounds:
         return best
 
     def _ends(self, state: ScaledState) -> tuple[Ends, tuple[Round, ...]]:
-        """Where a round leads, further on the same way and not, and the rounds with this one."""
+        """The end of a round, prolonged and as it is, and the rounds with this one added."""
         state = scored(state, self.data)
         end = updated(state, self.data, self.noise, self.estimate)
         further = end if self.data.is_small else hastened(state.found, state.whitening, end)
@@ -142,7 +143,7 @@ class Rounds:
         return self.data.can_refine(state.whitening, state.found.solution.rank + BESIDE)
 
     def refined(self, state: ScaledState) -> ScaledState:
-        """Rounds that refine components until they settle, the last of which finds all of them."""
+        """Refine components in rounds until they settle, then decompose the data in full."""
         now, falls = self.approached(state)
         exact = state.found.basis is None
         if exact and now is state:
@@ -152,17 +153,17 @@ class Rounds:
             end = self.found(now.whitening)
         if exact and end.energy > state.energy:
             return replace(state, settled=True)
-        # Where nothing led lower, what was known of components may have been too rough.
+        # Where nothing lowered the energy, the refined components may have been too rough.
         falls.append(now.energy - end.energy if falls[-1] else np.inf)
         return replace(end, settled=_ahead(falls) <= self.enough * abs(end.energy))
 
     def _first(self, state: ScaledState) -> Whitening:
-        """The most promising of where to go."""
+        """The most promising candidate."""
         return next(_candidates(state, *self._ends(state), self.noise))
 
     def approached(self, state: ScaledState) -> tuple[ScaledState, list[float]]:
-        """Where rounds lead that refine components, until next to nothing would be left to gain
-        after one more; and what each has gained.
+        """The state after rounds that refine components, until one more would leave next to nothing
+        to gain; and the gain of each.
         """
         now, falls = state, [np.inf]
         for _ in range(MOST_ROUNDS):
@@ -175,26 +176,26 @@ class Rounds:
         return now, falls
 
     def near(self, state: ScaledState, whitening: Whitening) -> ScaledState:
-        """What a noise leads to, with components near those of a state."""
+        """As `found`, but with components refined from those of a state."""
         other = near_to(state.found, state.whitening.columns)
         return state_near(whitening, self.data, self.solve, other)
 
 
 def _ahead(falls: list[float]) -> float:
-    """What the next round would gain if it were to the last as that was to the one before, or
-    hardly better where that was a good one.
+    """Expected gain of the next round: the last gain times its ratio to the one before, which is
+    clipped to between `FASTEST` and 1.
     """
     before, last = falls[-2:]
     return last * float(np.clip(last / before, FASTEST, 1.0)) if 0 < before < np.inf else last
 
 
 def info_of(state: ScaledState, data: NoisyTable) -> Info:
-    """A state in the loop's terms."""
+    """The `Info` of a state."""
     return Info(state.energy, state.found.solution.rank, mean_noise(state, data.known))
 
 
 def mean_noise(state: ScaledState, known: FloatArray | None = None) -> float:
-    """Noise variance of a cell, on average over rows and columns; relative to what is known."""
+    """Mean noise variance over rows and columns, relative to `known` variances of rows if any."""
     rows, columns = state.whitening.rows, state.whitening.columns
     own = np.ones(1) if rows is None else rows.variance
     own = own if known is None else own / known
@@ -202,7 +203,7 @@ def mean_noise(state: ScaledState, known: FloatArray | None = None) -> float:
 
 
 def stationary(state: ScaledState) -> float:
-    """σ² before the filter."""
+    """Noise variance before the filter, σ²/(1 − φ²)."""
     return state.found.solution.noise_variance / (1 - state.whitening.phi**2)
 
 
@@ -212,7 +213,7 @@ def _candidates(
     rounds: tuple[Round, ...],
     noise: NoiseModel,
 ) -> Iterator[Whitening]:
-    """Where to go, the most promising first."""
+    """Candidates for the noise, the most promising first."""
     further, end = ends
     heading = extrapolated(rounds, further)
     if heading is not None:
@@ -228,7 +229,7 @@ def _candidates(
 
 
 def scored(state: ScaledState, data: NoisyTable) -> ScaledState:
-    """Add what is known of rows."""
+    """The state with sums over the components of each row; see `NoisyTable.scored`."""
     return replace(state, found=data.scored(state.found, state.whitening))
 
 
@@ -252,14 +253,14 @@ def updated(
 def best_rows(
     found: Whitened, rows: Scales, columns: Scales, data: NoisyTable, estimate: Estimate
 ) -> Scales:
-    """The best variances of rows, beyond what is known of them."""
+    """The best variances of rows, beyond their known factors."""
     squares, counts = squares_of_rows(found, rows, columns, data)
     known = np.ones(data.n_samples) if data.known is None else data.known
     return estimate(squares / known, counts).times_each(known).at_unit_scale()
 
 
 def free_energy(whitening: Whitening, found: Whitened, data: NoisyTable) -> float:
-    """In the units of the data; infinite where the closed form's is."""
+    """The free energy in the units of the table; infinite where that of the closed form is."""
     rows, columns = whitening.rows, whitening.columns
     energy = found.solution.free_energy - data.M * filtering.log_det(whitening.phi)
     energy += 0.5 * data.M * float(columns.log_variance.sum()) + columns.divergence

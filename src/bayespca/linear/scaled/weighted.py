@@ -1,4 +1,4 @@
-"""Tall data by the Gram matrix of their weighted rows, wherever these are."""
+"""Tall data, whitened by the Gram matrix of their weighted rows, wherever these live."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def whitened_by_gram(
     sums: tuple[FloatArray, FloatArray],
     engine: str,
 ) -> Whitened:
-    """From `gram_and_total` of all rows."""
+    """The whitened data, from `gram_and_total` of all rows."""
     rows, (product, total) = whitening.rows, sums
     w = np.ones(table.n_samples) if rows is None else rows.precision
     columns = np.sqrt(whitening.columns.precision)

@@ -1,4 +1,4 @@
-"""What makes the noise of complete data equal everywhere: scales of rows and columns, a filter."""
+"""Whitening, which makes noise equal everywhere: scales of rows and columns, and a filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayespca.lowrank.scales import Scales
 class Whitening:
     """v_ij = (x_ij − μⱼ)/√(uᵢvⱼ), filtered along the features with φ (`lowrank.filtering`).
 
-    Rows are None where all are equal.
+    `rows` is None where all are equal.
     """
 
     columns: Scales

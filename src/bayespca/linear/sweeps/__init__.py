@@ -1,1 +1,1 @@
-"""Complete data by iteration: every family and every prior."""
+"""Fits of complete data by iteration, for every family and every prior."""

@@ -14,15 +14,15 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_OF_SWEEPS
 
 from .step import SweepProblem, SweepState
 
-# A component becomes shorter by no more than this at once.
+# A component shrinks to no less than this part of its length at once.
 SHORTEST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class SweepChart:
-    """W = B·diag(cₐ), turned to be like another one, the logarithm of its rows' covariance, and
-    log σ² where it is learned. A follows in a step. From random starts there are no goals before
-    components have found their places: basins would be left.
+    """W = B·diag(cₐ), turned towards another W, the logarithm of its rows' covariance, and log σ²
+    where it is learned. The next step sets A. Before components have found their places there are
+    no points: extrapolation from a random start would leave its basin.
     """
 
     data: Decomposed
@@ -63,7 +63,7 @@ class SweepChart:
         )
 
     def _priors(self, state: SweepState, new: SweepState) -> FloatArray:
-        """Those that are learned grow as the loadings do."""
+        """Prior variances of B; learned ones grow as the loadings do."""
         factors = self.problem.factors
         if not factors.prior.is_learned:
             return state.prior_b
@@ -78,8 +78,8 @@ class SweepChart:
 
 
 def _not_gone(goal: FloatArray, here: FloatArray) -> FloatArray:
-    """Components of a goal that are not much shorter than they are here: a point estimate that has
-    come near zero stays there, though it would grow in time.
+    """The goal with no component much shorter than here: a point estimate that comes near zero
+    stays there, even if it would grow in time.
     """
     sizes, before = np.linalg.norm(goal, axis=0), np.linalg.norm(here, axis=0)
     least = SHORTEST * before

@@ -1,4 +1,4 @@
-"""Complete data by iteration: the same problem as the closed forms', solved by sweeps."""
+"""Fits of complete data by iteration: the problem of the closed forms, solved by sweeps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fit(
     scale: bool = False,
     engine: str = "auto",
 ) -> PCAFit:
-    """Fit by sweeps, which need the singular values alone, and all of them.
+    """Fit by sweeps, which need only the singular values, but all of them.
 
     Options are those of `BayesianPCA`.
     """
@@ -64,7 +64,7 @@ def fit_decomposed(data: Decomposed, model: SweepModel, looping: inference.Loopi
 
 @dataclass(frozen=True, kw_only=True)
 class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
-    """What a closed form solves, from normal draws of `most` components, or from its solution."""
+    """The problem of a closed form, from normal draws of `most` components or its solution."""
 
     form: ClosedForm
     most: int
@@ -80,7 +80,7 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
         if self.has_one_start:
             return start_at(data, self.factors, closed.moments.in_units(1 / unit), noise)
         if self.form.noise_variance == "auto":
-            # Half of everything, until the first sweep has been made; or what is EVB's.
+            # Half of the mean square until the first sweep, if noise is learned; else EVB's noise.
             least = LEAST_BORROWED_OF_SWEEPS * data.mean_square
             noise = 0.5 * data.mean_square if self.learns_noise else max(noise, least)
         scale = float(data.mean_square**0.25) or 1.0
@@ -90,13 +90,13 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
         return step(state, data, self)
 
     def chart(self, data: Decomposed) -> SweepChart | None:
-        # Without turning, sweeps are to be those of the papers.
+        # Without turning, sweeps must be those of the papers: no acceleration.
         return SweepChart(data, self) if self.settle else None
 
     def digests(self, data: Decomposed) -> Sequence[object]:
         return [data.gamma, data.unit, data.sum_of_squares, data.log_scale]
 
-    # --- what was found ------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------
 
     def posterior(self, state: SweepState, data: Decomposed) -> Posterior:
         return posterior(state, data, self.factors, self._solution(state, data))

@@ -1,4 +1,4 @@
-"""What sweeps found, in terms of the data: a solution as the closed form would tell it."""
+"""The result of sweeps in terms of the data, as a solution like that of the closed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayespca.spectrum.tolerances import VANISHING
 
 from .step import SweepState
 
-# Weights of singular vectors below this are far below what the iteration has settled to.
+# Weights of singular vectors below this are far below the accuracy of the iteration.
 TINY = 1e-9
 
 
@@ -28,8 +28,8 @@ def solution_of(
 ) -> Solution:
     """The solution, in the units of the decomposed data.
 
-    From the closed form comes what is a property of the model and the data rather than of a
-    solution: the threshold, and the probability of each rank.
+    The threshold and the probability of each rank come from the closed form: they are properties of
+    the model and the data, not of a solution.
     """
     unit = data.unit
     moments = _moments(state, _strongest(state, factors))
@@ -67,14 +67,14 @@ def posterior(
 def _orthonormal(b: FloatArray) -> FloatArray:
     """The orthonormal rows that are nearest to the directions of columns.
 
-    Sweeps end before those of nearly equal strength are at right angles to the last digit.
+    Sweeps end before directions of nearly equal strength are orthogonal to the last digit.
     """
     left, _, right = np.linalg.svd(b / np.linalg.norm(b, axis=0), full_matrices=False)
     return np.asarray((left @ right).T)
 
 
 def _moments(state: SweepState, order: NDArray[np.intp]) -> Moments:
-    """Moments of components in an order."""
+    """Moments of the components in a given order."""
     return Moments(
         np.linalg.norm(state.a[:, order], axis=0),
         np.linalg.norm(state.b[:, order], axis=0),
@@ -86,10 +86,10 @@ def _moments(state: SweepState, order: NDArray[np.intp]) -> Moments:
 
 
 def _strongest(state: SweepState, factors: Factors) -> NDArray[np.intp]:
-    """The components that have a mean, strongest first.
+    """Components whose mean is not zero, strongest first.
 
-    Under VB with a given prior those without it stay in the state: their means vanish by a factor
-    in each sweep, so that they are small against their spread.
+    Under VB with a given prior the others stay in the state: their means shrink by a factor in each
+    sweep, so that they are small against their spread.
     """
     L, M = factors.shape
     alive = np.ones(state.rank, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Where sweeps start: at normal draws, or where the closed form is."""
+"""Starts of sweeps: normal draws, or the solution of the closed form."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def random_start(
 def start_at(
     data: Decomposed, factors: Factors, moments: Moments, noise_variance: float
 ) -> SweepState:
-    """Where a closed form says that the minimum is: each component along one singular vector."""
+    """A start at the minimum of a closed form: each component along one singular vector."""
     learned = factors.prior.is_learned
     moments = moments.with_equal_priors() if learned else moments.with_unit_latent_prior()
-    # A component that a learned prior has switched off is not there, nor a point estimate of 0.
+    # Components that a learned prior has switched off are dropped, as are point estimates of 0.
     there = moments.prior_variance_a > 0
     if factors.family != VB:
         there &= moments.mean_a * moments.mean_b > 0

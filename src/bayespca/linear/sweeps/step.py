@@ -5,22 +5,22 @@ The posterior is r(A)·r(B), each factor matrix normal with one covariance for a
 
     Σ_A = σ²(⟨BᵀB⟩ + σ²C_A⁻¹)⁻¹,  Â = VᵀB̂Σ_A/σ²,  ⟨BᵀB⟩ = B̂ᵀB̂ + LΣ_B
 
-and the same for B. A point-estimated factor has covariance 0 in ⟨·⟩ and nowhere else a difference.
+and the same for B. A point-estimated factor differs only in that its covariance in ⟨·⟩ is 0.
 
-Orthogonal changes of features and samples leave all of this alone, so V is taken to be diagonal:
-its singular values are sufficient, and a sweep costs K·H² for K of them, however many samples there
-are. A start from normal draws is one from normal draws in the data's own coordinates.
+All of this is invariant to orthogonal transformations of features and samples, so V is taken to be
+diagonal: its singular values are sufficient, and a sweep costs K·H² for K of them, however many
+samples there are. Normal draws in these coordinates are normal draws in the data's own.
 
 After each sweep A and B are stretched and turned against each other to where the free energy is
-lowest, which the likelihood does not notice; without that (`settle=False`, the papers' way) the
-same solutions are reached in many times as many sweeps.
+lowest, which does not change the likelihood; without that (`settle=False`, as in the papers) the
+same solutions take many times as many sweeps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+# NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,11 +36,10 @@ from bayespca.spectrum.tolerances import CALM, CANCELS, LEAST_NOISE_OF_SWEEPS, V
 
 @dataclass(frozen=True)
 class SweepProblem:
-    """What is to be made of a spectrum: factors of a family under a prior, with noise that is
-    learned or given.
+    """The problem for a spectrum: factors of a family under a prior, with learned or given noise.
 
-    The least prior of the factors is in units of the data, not of the noise, which may still
-    change.
+    The least prior variance of the factors is in units of the data, not of the noise, which may
+    still change.
     """
 
     factors: Factors
@@ -77,7 +76,7 @@ class SweepState:
 
 
 def step(state: SweepState, data: Decomposed, problem: SweepProblem) -> tuple[SweepState, Info]:
-    """A, B, the best coordinates, priors, noise; then drop what is gone or does not pay."""
+    """Update A, B, coordinates, priors, noise; then drop components that are gone or do not pay."""
     factors = problem.factors
     state = updated(state, data.gamma, factors)
     if problem.settle:
@@ -94,7 +93,7 @@ def step(state: SweepState, data: Decomposed, problem: SweepProblem) -> tuple[Sw
 
 
 def updated(state: SweepState, gamma: FloatArray, factors: Factors) -> SweepState:
-    """A given B, then B given A."""
+    """Update A given B, then B given A."""
     s2, family, (L, M) = state.noise_variance, factors.family, factors.shape
     Sbb = _second(state.b, state.b_cov, L)
     a, inner = rows_given(Sbb, gamma[:, None] * state.b, s2 / state.prior_a)
@@ -115,7 +114,7 @@ def _second(mean: FloatArray, cov: FloatArray, n: float) -> FloatArray:
 
 
 def _residual(state: SweepState, data: Decomposed, factors: Factors) -> float:
-    """⟨‖V − BAᵀ‖²⟩; from ⟨AᵀA⟩ and ⟨BᵀB⟩, unless hardly any digit would be left of it."""
+    """⟨‖V − BAᵀ‖²⟩, from ⟨AᵀA⟩ and ⟨BᵀB⟩ unless cancellation would leave hardly a digit."""
     Saa, Sbb = seconds(state, factors)
     overlap = np.einsum("k,kh,kh->", data.gamma, state.a, state.b)
     left = float(data.sum_of_squares - 2 * overlap + np.einsum("hk,hk->", Saa, Sbb))
@@ -123,7 +122,7 @@ def _residual(state: SweepState, data: Decomposed, factors: Factors) -> float:
 
 
 def _small_residual(state: SweepState, data: Decomposed, factors: Factors) -> float:
-    """⟨‖V − BAᵀ‖²⟩ as a sum of what is positive, in K²·H instead of K·H."""
+    """⟨‖V − BAᵀ‖²⟩ as a sum of positive terms, at a cost of K²·H instead of K·H."""
     (L, M), of_means = factors.shape, state.b @ -state.a.T
     of_means[np.diag_indices_from(of_means)] += data.gamma
     spread = (
@@ -146,7 +145,7 @@ def _with_best_noise(state: SweepState, data: Decomposed, problem: SweepProblem)
 def free_energy(state: SweepState, data: Decomposed, factors: Factors) -> float:
     """½LM log 2πσ² + ⟨‖V − BAᵀ‖²⟩/2σ² + KL of integrated factors − log prior of the others.
 
-    Components that are gone count as what is left of them at the least prior variance: a constant.
+    Each component that is gone adds a constant: its energy at the least prior variance.
     """
     L, M = factors.shape
     Saa, Sbb = seconds(state, factors)
@@ -201,11 +200,11 @@ def with_best_priors(state: SweepState, factors: Factors) -> SweepState:
 
 
 def _without_gone(state: SweepState, data: Decomposed, factors: Factors) -> SweepState:
-    """Leave out components that are zero, but for rounding.
+    """Drop components that are zero up to rounding.
 
     A point estimate this small is on its way to zero, and a learned prior follows it, though slowly
-    where the other factor is long: what it will leave in the free energy is known. VB's posterior
-    of such a component differs from the prior, so that it stays.
+    where the other factor is long: its final share of the free energy is known. Under VB the
+    posterior of such a component differs from the prior, so it stays.
     """
     keep = np.ones(state.rank, dtype=np.bool_)
     if factors.prior.is_learned:
@@ -217,10 +216,10 @@ def _without_gone(state: SweepState, data: Decomposed, factors: Factors) -> Swee
 
 
 def _without_useless(state: SweepState, data: Decomposed, problem: SweepProblem) -> SweepState:
-    """Under VB: drop the components without which the free energy is lower.
+    """Under VB, drop the components without which the free energy is lower.
 
-    Before things have calmed down, only those so weak that no solution keeps them at this noise:
-    γ < σ(√L + √M). All at once if that is lower still, else the one that gains most.
+    Until the state is calm, only those are dropped that are too weak for any solution at this
+    noise: γ < σ(√L + √M). All go at once if that lowers the energy, else the one that gains most.
     """
     factors = problem.factors
     gains = _gains_without(state, data, factors)
@@ -246,7 +245,7 @@ def _along(state: SweepState, gamma: FloatArray) -> FloatArray:
 
 
 def _gains_without(state: SweepState, data: Decomposed, factors: Factors) -> FloatArray:
-    """By how much the free energy falls without each component, everything else as it is.
+    """Fall of the free energy without each component, everything else unchanged.
 
     |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ; the noise stays.
     """

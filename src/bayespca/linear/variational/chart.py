@@ -1,6 +1,4 @@
-"""States of Bishop's model as vectors: weights, their covariance and the noise, all logarithmic but
-the weights.
-"""
+"""States of Bishop's model as vectors: weights, and logarithms of their covariance and noise."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from .step import VariationalState, precision
 
 @dataclass(frozen=True, eq=False)
 class VariationalChart:
-    """W with a latent space of unit variance, turned to be like another one; the logarithm of the
-    covariance of its rows, and of b_τ. μ and Q(α) follow in a step.
+    """W for a latent space of unit variance, turned towards another W; logarithms of the covariance
+    of its rows, and of b_τ. The next step sets μ and Q(α).
     """
 
     data: Scatter

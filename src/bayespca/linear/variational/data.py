@@ -1,4 +1,4 @@
-"""What Bishop's model needs of complete data: sums over samples, in the best directions."""
+"""Sufficient statistics of complete data for Bishop's model, along the scatter's eigenvectors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from bayespca.spectrum.tolerances import ROUNDING_OF_DEVIATIONS
 class Scatter:
     """Sums over samples, in the directions in which the scatter matrix is diagonal.
 
-    `scatter` are its K eigenvalues, of the data less `mean` or of the data themselves where the
-    model has no μ; `mean` has K entries and, where d > K, one more for its part in none of these
-    directions.
+    `scatter` are its K eigenvalues, for the data less `mean`, or for the data themselves where the
+    model has no μ; `mean` has K entries, and one more for its part outside these directions if it
+    has one.
     """
 
     N: int
@@ -42,7 +42,7 @@ class Scatter:
 
 @dataclass(frozen=True, eq=False)
 class VariationalData(Scatter):
-    """The same in units of `unit`, with the decomposition that it comes from.
+    """A `Scatter` in units of `unit`, with the decomposition that it comes from.
 
     `basis` has the directions as rows.
     """
@@ -53,13 +53,13 @@ class VariationalData(Scatter):
 
     @property
     def mean_of_columns(self) -> FloatArray:
-        """In the units of the data; no more than its size counts."""
+        """Root mean square of the mean in the units of the data: only its size matters."""
         size = float(np.linalg.norm(self.mean)) / np.sqrt(self.d)
         return np.full(1, size * self.unit)
 
     @property
     def live(self) -> NDArray[np.bool_]:
-        """Which columns vary: constant ones are no features."""
+        """Mask of the columns that vary; constant ones are not features."""
         return np.asarray(np.any(self.basis != 0, axis=0))
 
 
@@ -85,7 +85,7 @@ def variational_data(X: Input, *, center: bool, engine: str = "auto") -> Variati
 
 
 def _with_mean(right: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Directions that the mean lies in, one more where it needs it, and the mean along them."""
+    """Directions that include the mean, with one more where needed, and the mean along them."""
     along = right @ mean
     rest = mean - along @ right
     size = float(np.linalg.norm(rest))

@@ -1,4 +1,4 @@
-"""What sweeps of Bishop's model found, in the features and units of the data."""
+"""The result of sweeps of Bishop's model, in the features and units of the data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def noise_variance(state: VariationalState, data: VariationalData, hyper: Hyper)
 
 
 def _mean(state: VariationalState, data: VariationalData, hyper: Hyper) -> FloatArray:
-    """⟨μ⟩ along the basis as found; constant columns, which are not in it, as they are."""
+    """⟨μ⟩ of columns that vary, and the value of constant ones, which the basis leaves out."""
     mean: FloatArray = to_numpy(data.found.mean).astype(np.float64)
     if hyper.has_mean:
         mean = mean + (state.mu - data.mean) @ data.basis * data.unit

@@ -1,4 +1,4 @@
-"""Where sweeps of Bishop's model start."""
+"""The random start for sweeps of Bishop's model."""
 
 from __future__ import annotations
 

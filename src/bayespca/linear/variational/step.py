@@ -3,13 +3,13 @@
     t_n = W x_n + μ + ε,  x_n ~ N(0, I),  ε ~ N(0, τ⁻¹I),  μ ~ N(0, β⁻¹I),
     w_i ~ N(0, α_i⁻¹I),  α_i ~ Γ(a_α, b_α),  τ ~ Γ(a_τ, b_τ)
 
-with Q(X)Q(W)Q(α)Q(μ)Q(τ), Eq. 16–20. Of N samples in d dimensions only the mean and the scatter
-matrix enter, and the model does not change when features are turned: in the directions of the
-scatter's eigenvectors it is diagonal, and a sweep costs K·q² for its K eigenvalues.
+with Q(X)Q(W)Q(α)Q(μ)Q(τ), Eq. 16–20. Only the mean and the scatter matrix of the N samples in d
+dimensions enter, and the model is invariant to rotations of the features: along the eigenvectors of
+the scatter matrix it is diagonal, and a sweep costs K·q² for its K eigenvalues.
 
-The mean of X and that of μ pull on each other slowly, so they are found together. After each sweep
-the latent space is turned and stretched to where the bound is highest: ⟨xxᵀ⟩ white, ⟨WᵀW⟩ diagonal,
-and a scale for each column, which is 1 but for the Gamma prior.
+Alternating updates of the means of X and μ would converge slowly, so they are solved together.
+After each sweep the latent space is turned and stretched to where the bound is highest: ⟨xxᵀ⟩
+white, ⟨WᵀW⟩ diagonal, and a scale for each column, which would be 1 without the Gamma prior.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class VariationalState:
 
 @dataclass(frozen=True, eq=False)
 class ScatterLatent:
-    """Q(X): its covariance, mean over samples, Σ⟨xxᵀ⟩ and Σ(t − ⟨μ⟩)⟨x⟩ᵀ; ⟨x⟩ is `pull`·(t − t̄)
-    beside its mean.
+    """Q(X): its covariance, mean over samples, Σ⟨xxᵀ⟩ and Σ(t − ⟨μ⟩)⟨x⟩ᵀ; ⟨x⟩ is its mean plus
+    `pull`·(t − t̄).
     """
 
     cov: FloatArray
@@ -67,7 +67,7 @@ def relevance(state: VariationalState, data: Scatter, hyper: Hyper) -> FloatArra
 
 
 def is_on(state: VariationalState, data: Scatter) -> NDArray[np.bool_]:
-    """Which columns of W are not switched off."""
+    """Mask of the columns of W that are not switched off."""
     return shared.is_on(state.W, data.d * np.diag(state.W_cov))
 
 
@@ -77,7 +77,7 @@ def is_on(state: VariationalState, data: Scatter) -> NDArray[np.bool_]:
 def step(
     state: VariationalState, data: Scatter, hyper: Hyper, *, settle: bool = True
 ) -> tuple[VariationalState, Info]:
-    """A sweep, and what it led to."""
+    """A sweep: the new state, and its `Info`."""
     new = sweep(state, data, hyper, settle=settle)
     rank = int(np.count_nonzero(is_on(new, data)))
     return new, Info(-new.height, rank, 1 / precision(new, data, hyper))
@@ -86,7 +86,7 @@ def step(
 def sweep(
     state: VariationalState, data: Scatter, hyper: Hyper, *, settle: bool = True
 ) -> VariationalState:
-    """Q(X) and Q(μ), Q(W), the best coordinates, Q(α), Q(τ)."""
+    """Update Q(X) and Q(μ), Q(W), the coordinates, Q(α) and Q(τ), in this order."""
     state, latent = update_latent(state, data, hyper)
     state = _update_weights(state, latent, data, hyper)
     if settle and state.b_alpha.size:
@@ -141,9 +141,9 @@ def mean_variance(state: VariationalState, data: Scatter, hyper: Hyper) -> float
 def _best_b_tau(
     state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper
 ) -> float:
-    """b_τ + ½Σ⟨‖t − Wx − μ‖²⟩, as if data without noise had some.
+    """b_τ + ½Σ⟨‖t − Wx − μ‖²⟩, with a lower limit for data without noise.
 
-    The bound falls on both sides of its highest point, so that sweeps never lower it.
+    The bound falls on both sides of its maximum, so that sweeps never lower it, even at the limit.
     """
     least = ROUNDING * _squares_about(state, data)
     return hyper.b_tau + 0.5 * max(_residual(state, latent, data, hyper), least)
@@ -156,7 +156,7 @@ def _squares_about(state: VariationalState, data: Scatter) -> float:
 
 
 def _residual(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper) -> float:
-    """Σ⟨‖t − Wx − μ‖²⟩; from Σ⟨xxᵀ⟩ and Σ(t − μ)⟨x⟩ᵀ, unless hardly a digit would be left of it."""
+    """Σ⟨‖t − Wx − μ‖²⟩, from Σ⟨xxᵀ⟩ and Σ(t − μ)⟨x⟩ᵀ unless cancellation leaves hardly a digit."""
     squares = _squares_about(state, data)
     fitted = -2 * float(np.einsum("kq,kq->", latent.cross, state.W))
     product = float(np.einsum("ij,ij->", _second_weights(state, data), latent.second))
@@ -166,7 +166,7 @@ def _residual(state: VariationalState, latent: ScatterLatent, data: Scatter, hyp
 
 
 def _small_residual(state: VariationalState, latent: ScatterLatent, data: Scatter) -> float:
-    """Σ⟨‖t − Wx − ⟨μ⟩‖²⟩ as a sum of what is positive, in K²·q instead of K·q."""
+    """Σ⟨‖t − Wx − ⟨μ⟩‖²⟩ as a sum of positive terms, at a cost of K²·q instead of K·q."""
     rest = -state.W @ latent.pull
     rest[np.diag_indices_from(rest)] += 1.0
     off = data.mean - state.mu - state.W @ latent.mean
@@ -178,8 +178,8 @@ def _small_residual(state: VariationalState, latent: ScatterLatent, data: Scatte
 def _inverse(matrix: FloatArray) -> FloatArray:
     """The inverse of a positive definite matrix, symmetric to the last digit.
 
-    By Cholesky's factor: entries of a precision differ by many orders of magnitude where columns
-    are switched off.
+    It uses Cholesky's factor, because entries of a precision differ by many orders of magnitude
+    where columns are switched off.
     """
     if not len(matrix):
         return matrix

@@ -1,1 +1,1 @@
-"""Matrices with holes, all of them in memory or on Dask."""
+"""Dense matrices with holes, in memory, on a device or on Dask."""

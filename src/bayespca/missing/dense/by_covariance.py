@@ -1,8 +1,8 @@
-"""Starts and trials by EM over the covariance of the features, where rounds cost less than sweeps.
+"""Starts and trial ranks by EM over the covariance of the features, if that is cheaper than sweeps.
 
-A round of it (`lowrank.covariance`) works on h×h matrices for h holes and on p×p ones, a sweep on
-H×H matrices for H components. Where most directions carry something, a hundred rounds take the
-time of a few sweeps, and end where few are left to be made.
+A round of EM (`lowrank.covariance`) works on h×h matrices for h holes and on p×p matrices; a sweep
+works on H×H matrices for H components. If most directions carry signal, a hundred rounds take the
+time of a few sweeps and leave few sweeps to be made.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from bayespca.lowrank.holes import Holes, IncompleteRows
 
 from .state import DenseProblem, DenseState
 
-# Rounds at most, and the relative fall of the free energy that is left when they end.
+# Most rounds, and the relative fall of the free energy at which they end.
 ROUNDS = 500
 CALM = 1e-8
-# The same where ranks are still compared.
+# Tolerance while ranks are still being compared.
 ROUGHLY_CALM = 1e-5
-# Rounds that shall cost no more than a sweep: about as many are made for each that is saved.
+# Rounds that may cost no more than one sweep: about as many are run for each sweep saved.
 FOR_A_SWEEP = 1.5
-# Multiplications in the time of the calls of a round, and of a sweep, however small the data are.
+# Fixed cost of the calls in a round and in a sweep, in multiplications.
 CALLS_OF_ROUND, CALLS_OF_SWEEP = 1.5e6, 1.5e6
-# Noise, relative to the mean square of the data, below which sweeps look for their own way: where
-# columns depend on each other, there are many minima with hardly any noise.
+# Noise, relative to the mean square of the data, below which only sweeps are used: if columns
+# depend on each other, there are many minima with hardly any noise.
 LEAST_NOISE = 1e-4
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the work depends on: rows, columns, and holes of each pattern."""
+    """Sizes that determine the work: rows, columns, and the number of holes in each pattern."""
 
     n: int
     p: int
@@ -51,15 +51,17 @@ class Sizes:
         return cls(n, p, np.asarray(p - seen.sum(axis=1), dtype=np.int64))
 
     def work_of_round(self) -> float:
-        """Multiplications: two products with p×p matrices, an inverse of each pattern's holes with
-        what is gathered for it, and eigenvectors of the products.
+        """Multiplications in a round of EM.
+
+        It takes two products with p×p matrices, an inverse for the holes of each pattern with its
+        gathering, and eigenvectors of a p×p matrix.
         """
         h = self.holes.astype(np.float64)
         of_patterns = float((h**3 + 10 * h**2).sum())
         return 2.0 * self.n * self.p**2 + of_patterns + 10.0 * self.p**3 + CALLS_OF_ROUND
 
     def work_of_sweep(self, H: int) -> float:
-        """Multiplications: Gram matrices, sums of columns, an inverse of each pattern, scores."""
+        """Multiplications in a sweep: Gram matrices, column sums, inverses by pattern, scores."""
         m = self.holes.size
         of_patterns = m * (1.0 * self.p * H**2 + H**3)
         return of_patterns + 2.0 * self.n * self.p * H + CALLS_OF_SWEEP
@@ -79,10 +81,10 @@ def by_covariance(
     noise_variance: float,
     given: float | None = None,
 ) -> ByCovariance | None:
-    """The way by the covariance of the features, where it pays; None elsewhere.
+    """EM over the covariance of the features if it applies and pays, otherwise None.
 
-    It is for empirical VB of rows on the host that all count the same. Sweeps would begin with
-    `rank` components and a noise variance, which may be `given`.
+    It applies to empirical VB of rows on the host that all have the same weight. `rank` and
+    `noise_variance` are what sweeps would start with; `given` is a noise variance that is fixed.
     """
     if not (problem.prunes and isinstance(data, Holes) and is_numpy_array(data.values)):
         return None
@@ -94,7 +96,7 @@ def by_covariance(
 
 @dataclass(frozen=True, eq=False)
 class ByCovariance:
-    """Runs of the EM over rows divided by the root of their scales."""
+    """Runs of EM over rows that were divided by the root of their scales."""
 
     data: Holes
     problem: DenseProblem
@@ -106,11 +108,10 @@ class ByCovariance:
         return CovarianceEM(self.data, self.problem.most, noise, self.problem.least_noise or 0.0)
 
     def start(self, filled: Filled) -> DenseState | None:
-        """From a filled matrix, with the best rank that rounds find with fewer components than they
-        end with; None if hardly any noise is found in it.
+        """State that rounds reach from a filled matrix at the best rank; None if it lacks noise.
 
-        A round keeps what the one before has filled holes with: components that had better go do
-        not go by themselves.
+        Each round keeps the components that filled the holes in the one before, so superfluous
+        ones do not vanish by themselves. The search therefore tries lower ranks.
         """
         L = (filled.right * np.sqrt(filled.spread)[:, None]).T
         begun = row_normal(np.zeros(len(L)), L, filled.noise_variance)
@@ -130,7 +131,7 @@ class ByCovariance:
         return self._state(self._run(best.state) if best is rough else best)
 
     def with_rank(self, state: DenseState, rank: int) -> DenseState | None:
-        """Go on from a state of the sweeps with another rank; None if there is no such solution."""
+        """Continue from a state of the sweeps with another rank; None if that has no solution."""
         b = to_numpy(state.b)
         L = b[:, : state.rank] * np.sqrt(state.prior_a)
         begun = row_normal(b[:, -1].copy(), L[:, :rank], state.noise_variance, rank)
@@ -138,21 +139,22 @@ class ByCovariance:
         return None if found is None or found.rank != rank else found
 
     def _run(self, begun: RowNormal, *, tol: float = CALM) -> Run[RowNormal]:
-        """Rounds until they have settled, or hardly any noise is left."""
+        """Run rounds until they settle or hardly any noise is left."""
         return run(
             self._em.step,
             begun,
             max_iter=ROUNDS,
             tol=tol,
-            # With a rank that is imposed a round may lead up; it is a start all the same.
+            # With an imposed rank a round may raise the free energy; it is a start all the same.
             slack=np.inf,
             callback=_has_hardly_noise,
             chart=CovarianceChart(),
         )
 
     def _state(self, found: Run[RowNormal]) -> DenseState | None:
-        """Where rounds have ended, with loadings as uncertain as the cells of their column that are
-        there leave them; None if hardly any noise is left.
+        """State of the sweeps where rounds have ended; None if hardly any noise is left.
+
+        Loadings are as uncertain as the observed cells of their column leave them.
         """
         normal = found.state
         if normal.noise_variance <= LEAST_NOISE:

@@ -19,11 +19,12 @@ from .state import DenseProblem, DenseState
 
 @dataclass(frozen=True)
 class DenseChart:
-    """W = B·diag(cₐ), for scores of unit variance a priori, the covariance of W summed over
-    columns, and the rest: μ, and log σ², or log σ²v of each column, none where they are given.
+    """Coordinates of a state: W = B·diag(cₐ), the log covariance of W, μ, and log noise.
 
-    W·Q with an orthogonal Q is the same to the scores: W is turned to be like another one. The
-    covariances of all columns are scaled alike, and what is left follows in a step.
+    The scores of W have unit prior variance. The covariance is summed over columns. The noise is
+    σ², or σ²v of each column; it is left out if it is given. W·Q with an orthogonal Q fits as well,
+    so W is turned to be like another one. The covariances of all columns are scaled alike; the rest
+    of the state follows in a step.
     """
 
     data: IncompleteRows
@@ -89,7 +90,7 @@ class DenseChart:
         return replace(state, scales=scales.with_columns(noise * np.exp(-logs)))
 
     def _priors(self, state: DenseState, new: DenseState) -> FloatArray:
-        """Those that are learned grow as the loadings do."""
+        """Priors of B; learned ones grow as the loadings do."""
         if not self.problem.factors.prior.is_learned:
             return state.prior_b
         before, after = _squares(state), _squares(new)
@@ -102,7 +103,7 @@ def _near(goal: FloatArray, here: FloatArray) -> FloatArray:
 
 
 def _root(state: DenseState) -> FloatArray:
-    """What columns are divided by."""
+    """Numbers by which columns are divided."""
     root = state.scales.root
     return np.ones(state.b.shape[0]) if root is None else root
 
@@ -115,7 +116,7 @@ def _squares(state: DenseState) -> FloatArray:
 
 
 def _rescaled(state: DenseState, here: FloatArray, goal: FloatArray) -> Array:
-    """Covariances of columns whose sum, for W, has another logarithm."""
+    """Covariances of columns, changed so that the logarithm of their sum for W becomes `goal`."""
     H, c = state.rank, np.sqrt(state.prior_a)
     change = np.eye(H + 1)
     change[:H, :H] = change_of_root(here, goal) * c / c[:, None]

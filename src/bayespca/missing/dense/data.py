@@ -1,4 +1,4 @@
-"""A matrix with holes as a fit is given it: in memory, or on the device of another library."""
+"""Input of a fit: a matrix with holes, in memory or on the device of another library."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class HolesTable:
     Attributes
     ----------
     rows
-        The rows and columns of it that have values.
+        The rows and columns that take part.
     n_samples
-        All of its rows.
+        The number of all rows.
     live
-        Which of its columns have values, and are not set aside; (p,).
+        Which columns have values and are not set aside; (p,).
     status
-        Advice on rows and columns of which little or nothing is known.
+        Advice on rows and columns with few values or none.
     like
-        An array of its library, type and place.
+        An array of the same library, type and device.
     scaled
-        Whether columns were divided by scales of their own because the user wants it.
+        Whether columns were divided by scales of their own because the user asked for it.
     own_units
         Whether they were because each has noise of its own, which makes its unit arbitrary.
     kept
-        Which rows have values; None where all of them do, and where nobody will ask.
+        Which rows have values; None if all do or if it is not needed.
     constants
-        The value of each column that does not vary and was set aside for it, NaN for others; (p,).
+        The value of each column set aside because it does not vary, NaN for others; (p,).
     errors
-        Those that are known, of the rows and columns that take part, in their order; None if none.
+        Known errors of the rows and columns that take part, in their order; None if there are none.
     digests
-        Of all rows, where they have noise of their own.
+        Digests of all rows, if rows have noise of their own.
     """
 
     rows: IncompleteRows
@@ -66,15 +66,15 @@ class HolesTable:
 
     @property
     def unit(self) -> float:
-        """What scaled data were divided by, all of them."""
+        """The common number by which the (scaled) data were divided."""
         if self.own_units:
             return float(np.exp(np.log(self.rows.unit).mean()))
         return 1.0 if self.scaled else float(self.rows.unit[0])
 
     @property
     def relative_units(self) -> FloatArray:
-        """Squares of the units by which columns were divided beyond the user's scaling, over the
-        known part of their noise: (p,).
+        """Squares of the units by which columns were divided beyond the user's scaling, over known
+        variances of their noise: (p,).
         """
         units = (self.rows.unit / self.unit) ** 2 if self.own_units else np.ones(self.rows.shape[1])
         known = None if self.errors is None else self.errors.columns
@@ -90,12 +90,12 @@ def table_in_memory(
     error_std: FloatArray | None = None,
     rounded: bool = False,
 ) -> HolesTable:
-    """Rows and columns without any value take no part.
+    """Table of a matrix in memory; rows and columns without any value take no part.
 
-    Where columns have noise of their own, those that do not vary do not either: they have no noise,
-    from which others would learn that theirs may be as small. Where cells count differently, all is
-    done on the host. An infinite error is a hole. Rounding is taken account of where noise differs,
-    or if `rounded`.
+    If columns have noise of their own, those that do not vary take no part either: they have no
+    noise, which would teach the prior that other columns may have as little. If cells have weights,
+    all work is done on the host. An infinite error is a hole. Rounding is taken into account if
+    noise is unequal or if `rounded`.
     """
     like = X
     if noise.cells or error_std is not None:
@@ -128,7 +128,7 @@ def _table(
     noise: NoiseModel,
     rounded: bool,
 ) -> HolesTable:
-    """Some of the columns, and the rows that have values in them."""
+    """Table of the columns `live` and of the rows that have values in them."""
     inside = X if live.all() else taken(X, np.flatnonzero(live), axis=1)
     if not known.rows.all():
         inside = taken(inside, np.flatnonzero(known.rows))

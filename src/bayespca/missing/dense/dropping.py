@@ -1,4 +1,4 @@
-"""Components that go: those that are zero and, under empirical VB, those that do not pay."""
+"""Dropping components: those that are zero and, under empirical VB, those that do not pay."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .state import DenseProblem, DenseState
 class Turn:
     """New coordinates: ã ↦ (Rᵀ(a − mean), 1) and b̃ ↦ (R⁻¹b, μ + bᵀmean).
 
-    `of_a` and `of_b` are these maps where the sums over rows are, `change` is the first of them on
-    the host, and `back` R⁻¹.
+    `of_a` and `of_b` are these maps, stored where the sums over rows are; `change` is the first of
+    them on the host, and `back` is R⁻¹.
     """
 
     of_a: Array
@@ -43,7 +43,7 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Before:
-    """What a sweep began with: its state, what rows saw of it, and what came of that."""
+    """Start of a sweep: its state, the columns as rows saw them, and the resulting sums."""
 
     state: DenseState
     columns: Columns
@@ -54,7 +54,7 @@ class Before:
 def with_components_that_pay(
     state: DenseState, parts: Parts, turn: Turn, before: Before, problem: DenseProblem
 ) -> tuple[DenseState, Parts]:
-    """Drop components that are zero or, under empirical VB, better left out."""
+    """Drop components that are zero or, under empirical VB, do not pay."""
     if problem.prunes:
         return _without_weakest(state, parts, turn, before, problem)
     if problem.has_idle or problem.keeps_all:
@@ -90,10 +90,10 @@ def _without_weakest(
 def _parts_without(
     parts: Parts, h: int, present: FloatArray, state: DenseState, turn: Turn, before: Before
 ) -> Parts:
-    """Without a component, of those that are `present`, which are 1: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
+    """Parts without component h, by |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ; `present` is 0 for dropped components."""
     family, data, sums = parts.factors.family, before.data, before.sums
     xp, b = array_namespace(state.b), state.b
-    # Σ⟨ããᵀ⟩ and ⟨b̃b̃ᵀ⟩ of each column in the new coordinates, the row of the component.
+    # Row h of Σ⟨ããᵀ⟩ of each column, in the new coordinates.
     of_a = times(sums.second, turn.of_a[h, :]) @ turn.of_a.T
     spread = _lost(of_a * state.b_cov[:, h, :], h, present)
     cross = (sums.cross @ turn.of_a[h, :]) * b[:, h]
@@ -113,15 +113,15 @@ def _parts_without(
 
 
 def _lost(overlap: Array, h: int, present: FloatArray) -> Array:
-    """What a component has in common with each that is present, both ways, and with itself."""
+    """Sum of the terms of a component with each one present, both ways, and with itself."""
     there = overlap if present.all() else overlap * at(overlap, present)
     return 2 * array_namespace(overlap).sum(there, axis=1) - overlap[:, h]
 
 
 def _precision(of_a: Array, h: int, turn: Turn, before: Before) -> Array:
-    """(Σ⁻¹)ₕₕ of (b, μ) of each column in the new coordinates: in the old ones Σ⁻¹ was known.
+    """(Σ⁻¹)ₕₕ of (b, μ) of each column in the new coordinates, from Σ⁻¹ in the old ones.
 
-    `of_a` is Σ⟨aₕ²⟩. A column without values has a mean of precision 1.
+    `of_a` is Σ⟨aₕ²⟩. The mean of a column without values has precision 1.
     """
     data, change = before.data, turn.change[h]
     of_prior = float(change[:-1] ** 2 @ (1 / before.state.prior_b))

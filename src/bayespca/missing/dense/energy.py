@@ -1,4 +1,4 @@
-"""The free energy of a matrix with holes, and the noise where it is lowest."""
+"""The free energy of a matrix with holes, and the noise at which it is lowest."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .idle import Idle
 from .scales import in_units
 from .state import DenseProblem, DenseState
 
-# Cells that a column counts for whose only one goes to the mean.
+# Number of cells to assume for a column whose only cell goes to the mean.
 HARDLY = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What the free energy is made of.
+    """Parts of the free energy.
 
-    Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩, and
-    spread what is uncertain of its b̃ in them. Where B is point-estimated, `moments.log_det_b` is
-    that of μ.
+    For each column, `counts` is the number of observed cells, `squares` is Σx², `residuals` is
+    Σ⟨(x − b̃ᵀã)²⟩, and `spread` the part of these due to the uncertainty of b̃. If B is
+    point-estimated, `moments.log_det_b` is that of μ.
     """
 
     factors: Factors
@@ -45,7 +45,7 @@ class Parts:
     def free_energy(self) -> float:
         """½N log 2πσ² + ⟨residual⟩/2σ² + the energies of A, B and μ.
 
-        The flat prior of μⱼ has density √nⱼ, so that complete data have the free energy of M rows
+        The flat prior of μⱼ has density √nⱼ, so complete data have the free energy of M rows
         without a mean.
         """
         energy = self.moments.free_energy(
@@ -66,13 +66,13 @@ class Parts:
 
     @property
     def _energy_of_others(self) -> float:
-        """The components that are idle, or gone."""
+        """Energy of the components that are idle or gone."""
         if self.idle is not None:
             return self.idle.energy
         return self.moments.n_gone * self.factors.gone_energy
 
     def at_best_noise(self, least: float | None) -> Parts:
-        """The parts with the noise where the free energy is lowest, unless it is given."""
+        """The parts at the noise with the lowest free energy; unchanged if the noise is given."""
         if least is None:
             return self
         best = float(self.residuals.sum()) / float(self.counts.sum())
@@ -88,19 +88,18 @@ def with_best_noise(
         return state, parts
     new, less = _with_best_columns(state, parts, problem)
     before = parts.free_energy + state.scales.energy(data)
-    # Rounding errors aside it never rises.
+    # Only rounding errors can raise the free energy; such an update is discarded.
     return (new, less) if less.free_energy + new.scales.energy(data) < before else (state, parts)
 
 
 def _with_best_columns(
     state: DenseState, parts: Parts, problem: DenseProblem
 ) -> tuple[DenseState, Parts]:
-    """r(v) that minimises the free energy at the posterior of A and (B, μ) given v, feature by
-    feature.
+    """Update r(v) of each column to minimise the free energy, given the posterior in units of v.
 
-    Its squares are those of what is left of the nⱼ observed cells, one of which goes to the mean,
-    and of the loadings in units of their prior, both at the means of (b, μ). Given v, covariances
-    are in units of it, and stay as they are; means are rescaled.
+    The squares are those of the residuals of the nⱼ observed cells, one of which goes to the mean,
+    and of the loadings in units of their prior, both at the means of (b, μ). Covariances are in
+    units of v and stay as they are; means are rescaled.
     """
     scales, s2 = state.scales, parts.noise_variance
     assert scales.columns is not None

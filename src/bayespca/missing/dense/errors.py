@@ -1,8 +1,9 @@
-"""Errors of measurement that are known: a standard deviation for each cell.
+"""Known measurement errors: a standard deviation for each cell.
 
-The noise of a cell has the variance σ²·S², with σ² still to be found unless it is given. What
-belongs to a row and to a column, S = s·t, scales these; all else are precisions of cells. They are
-relative to the usual error, the geometric mean over all cells that are there, which is part of σ².
+The noise of a cell has the variance σ²·S², with σ² estimated unless it is given. If S is a product
+s·t of row and column factors, these scale rows and columns; otherwise S becomes precisions of
+cells. Errors are relative to the usual error, their geometric mean over all cells (over observed
+cells if S is no product), which is part of σ².
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-# Logarithms of errors that differ by less are those of a product.
+# Logarithms of errors that differ by less are equal.
 EQUAL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Known errors, relative to the usual one: variances of rows (n,) and of columns (p,), or
-    precisions of cells (n, p), 0 in holes; None where all are 1.
+    """Known errors relative to the `usual` one.
+
+    They are variances of rows (n,) and columns (p,), or precisions of cells (n, p) that are 0 in
+    holes; None stands for ones.
     """
 
     usual: float = 1.0
@@ -32,7 +35,7 @@ class Errors:
     def arranged(
         self, rows: NDArray[np.intp], columns: NDArray[np.bool_], order: NDArray[np.intp]
     ) -> Errors:
-        """Those of some rows and columns, the rows in an order."""
+        """The errors of some rows and columns, with the rows in the given order."""
         places = rows[order]
         return replace(
             self,
@@ -43,7 +46,7 @@ class Errors:
 
 
 def known_errors(S: FloatArray, seen: NDArray[np.bool_]) -> Errors:
-    """From standard deviations (n, p), positive and finite in the cells that are there."""
+    """Errors from standard deviations (n, p), which are positive and finite in observed cells."""
     logs = np.log(np.where(seen, S, 1.0))
     usual = float(logs.sum() / max(seen.sum(), 1))
     logs = np.where(seen, logs - usual, 0.0)

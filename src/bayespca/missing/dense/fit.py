@@ -1,4 +1,4 @@
-"""PCA of data with holes as a model: its start, its step, its ranks, and what is left of it."""
+"""PCA of data with holes as a model: its starts, steps, moves between ranks, and results."""
 
 from __future__ import annotations
 
@@ -52,14 +52,13 @@ from .start import clipped, random_start, start, start_with_all, with_equal_cell
 from .state import DenseProblem, DenseState
 from .step import has_mean, step
 
-# Steps from each of several starts, and the relative fall of the free energy at which they end: by
-# then ranks have settled, and it is clear which start is best.
+# Most steps from each of several starts, and the relative fall of the free energy at which they
+# end: by then ranks have settled, and it is clear which start is best.
 WARMING = 50
 CALM_ENOUGH = 1e-5
-# Components that a start may have beyond twice as many as another.
+# Components that a start may have beyond twice those of the smallest start.
 MORE = 10
-# Sweeps after which a new component is judged: the first has nothing of its uncertainty, and only
-# a rough direction.
+# Sweeps before a new component is judged: at first it has no uncertainty and a rough direction.
 BEFORE_JUDGED = 2
 
 
@@ -78,17 +77,17 @@ def fit(
 ) -> PCAFit:
     """Fit a matrix with holes, or without; options are those of `BayesianPCA`.
 
-    With `error_std`, standard deviations of the measurement of each cell, noise has the variance
-    σ²·S², times what the noise model adds; an infinite one is a hole. σ² is found as well, unless
-    a `noise_variance` is given for it; the fit reports it.
+    `error_std` holds standard deviations S of the measurement errors of cells; an infinite one is a
+    hole. Noise then has the variance σ²·S², times the factors of the noise model. The fit reports
+    σ², which is estimated unless `noise_variance` is given.
 
-    What the rounding of numbers adds to their squares is part of noise that differs, and with
-    `rounded` of equal noise, so that free energies can be compared.
+    Unequal noise takes the rounding of numbers into account. With `rounded`, equal noise does so as
+    well, so that free energies can be compared.
     """
     asked: dict[str, Any] = {"noise": noise, "error_std": error_std, "rounded": rounded}
     table = holes_table(X, center=center, scale=scale, **asked)
     model = dense_model(table, form, noise=noise, init=init, engine=engine)
-    # The passes of an iteration on Dask are too small to be shown.
+    # The passes of an iteration on Dask are too short to report progress.
     with watched(None):
         return inference.fit(model, table, looping)
 
@@ -101,11 +100,11 @@ def holes_table(
     rounded: bool = False,
     **how: bool,
 ) -> HolesTable:
-    """A matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
+    """Table of a float matrix with NaN in its holes; it stays in memory, on a device or on Dask.
 
-    Rows and columns without any value take no part: the former have the prior's scores, the latter
-    loadings of 0 and no mean. Where columns have noise of their own, those that do not vary take
-    no part either. `how` are `center` and `scale`.
+    Rows and columns without any value take no part: rows get the prior's scores, columns the
+    prior's loadings. If columns have noise of their own, those that do not vary take no part
+    either. `how` holds `center` and `scale`.
     """
     options: dict[str, Any] = {**how, "noise": noise}
     if where_of(X) is not Where.PARTITIONS:
@@ -120,10 +119,10 @@ def holes_table(
 
 @dataclass(frozen=True)
 class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
-    """What a closed form solves, for a table with holes; `init` and `engine` as in `BayesianPCA`.
+    """The problem of a closed form for a table with holes; `init` and `engine` as in `BayesianPCA`.
 
-    The form is in units of the table's rows. Noise that it has no usable minimum over is taken from
-    the model that `lends` it.
+    The form is in units of the table's rows. If its free energy has no usable minimum over the
+    noise, the noise is taken from a fit of the model `lends`.
     """
 
     form: ClosedForm = field(default_factory=ClosedForm)
@@ -144,10 +143,10 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return begun[0] if len(begun) == 1 else self._best_of(begun, data)
 
     def _best_of(self, begun: list[DenseState], data: HolesTable) -> DenseState:
-        """Where the best of several starts has come to after some steps.
+        """The state that the best of several starts reaches after some steps.
 
-        Noise that is not equal looks like many components to one that takes it for equal: none
-        starts with many more than the one that has the fewest.
+        To a start that assumes equal noise, unequal noise looks like many components. So no start
+        may have many more components than the smallest.
         """
         begun = sorted(begun, key=lambda state: state.rank)
         most, best = 2 * begun[0].rank + MORE, np.inf
@@ -167,7 +166,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return best_of(runs).state
 
     def _starts_of_cells(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
-        """What is found where all cells count the same, with gross errors and without."""
+        """States found with equal noise of cells, with gross errors and with these clipped."""
         equal = replace(self, noise=replace(self.noise, cells=False))
         tables = (data, replace(data, rows=clipped(data.rows)))
         return [with_equal_cells(equal.start(table, rng), data.rows) for table in tables]
@@ -186,14 +185,14 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def _start(
         self, data: IncompleteRows, scales: NoiseScales, rng: np.random.Generator
     ) -> DenseState:
-        """Where data divided by the root of their scales start."""
+        """Start of the iteration for data divided by the root of their scales."""
         rows, noise = scales.divided(data), self._given_noise
         if not self.has_one_start:
             return random_start(rows, self, noise, rng)
         exactly = self.keeps_all or self.exactly
         filled = fill(rows, most=self.most, exactly=exactly, engine=self.engine)
         rank, s2 = len(filled.right), filled.noise_variance
-        # Noise of columns is not known yet: what is found beside it would not last.
+        # The noise of columns is not known yet, so an optimum found without it would not last.
         way = None if self.noise.columns else self._way(rows, scales, rank=rank, noise_variance=s2)
         if way is not None and (found := way.start(filled)) is not None:
             return found
@@ -206,8 +205,9 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def _way(
         self, rows: IncompleteRows, scales: NoiseScales, *, rank: int, noise_variance: float
     ) -> ByCovariance | None:
-        """The way by the covariance of the features of rows that were divided by their root, if all
-        of them count the same and it pays.
+        """EM over the covariance of the features, for rows divided by the root of their scales.
+
+        None if rows or cells have weights, or if it does not pay.
         """
         if scales.rows is not None or scales.cells is not None:
             return None
@@ -249,7 +249,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return state.without(state.rank - 1) if found is None else found
 
     def _with_rank(self, state: DenseState, rank: int, data: HolesTable) -> DenseState | None:
-        """The state with another rank, found by the covariance of the features where that pays."""
+        """The state with another rank, by EM over the covariance; None if that does not pay."""
         rows, noise = state.scales.divided(data.rows), state.noise_variance
         way = self._way(rows, state.scales, rank=state.rank, noise_variance=noise)
         found = None if way is None else way.with_rank(state, rank)
@@ -267,14 +267,14 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return new
 
     def grown(self, state: DenseState, data: HolesTable) -> DenseState | None:
-        """Under VB with a given prior: with more components, as long as none has become idle."""
+        """The state with more components if VB has a given prior and none is idle; else None."""
         if not (self.has_idle and state.rank < self.most):
             return None
         if not has_mean(state, data.rows, self).all():
             return None
         return with_more(state, self, min(1 + state.rank // 3, self.most - state.rank))
 
-    # --- what was found ------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------
 
     def posterior(self, state: DenseState, data: HolesTable) -> HolesPosterior:
         for h in np.flatnonzero(~has_mean(state, data.rows, self))[::-1]:
@@ -285,8 +285,10 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return data.unit
 
     def free_energy(self, run: Run[DenseState], data: HolesTable) -> float:
-        """As the closed forms count: cₐ = 1 and c_b = c where the prior is given, density one where
-        it is flat, and nothing for components that a learned prior has switched off.
+        """The free energy by the conventions of the closed forms.
+
+        cₐ = 1 and c_b = c for a given prior, the density is 1 for a flat one, and components that a
+        learned prior has switched off count nothing.
         """
         rows, state, factors = data.rows, run.state, self.factors
         energy = run.free_energy + float((rows.column_counts - rows.centred) @ np.log(rows.unit))
@@ -340,7 +342,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         )
 
     def _near_bound(self, state: DenseState) -> Status:
-        """As for complete data: nothing is said where the noise is given, or there is none."""
+        """Advice on a rank near its limit, as for complete data; none if noise is given or zero."""
         least = self.least_noise
         if least is None or self.exactly or state.noise_variance <= least * (1 + 1e-6):
             return Status()
@@ -353,7 +355,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         per_component: float,
         max_rank: int | None,
     ) -> RankPosterior:
-        """How probable each number is, at the noise of the posterior if that was given."""
+        """Probabilities of the number of components, at the posterior's noise if that was given."""
         given = self._given_noise is not None and not self.borrows_noise
         noise = posterior.noise_variance / shown.share if given else None
         return posterior_of_rank(
@@ -369,7 +371,7 @@ def dense_model(
     init: str = "closed",
     engine: str = "auto",
 ) -> DenseModel:
-    """The model of a table, which has to be scaled where columns have noise of their own."""
+    """The model of a table, which must be scaled if columns have noise of their own."""
     rows, inner, method = table.rows, _in_units(form, table), form.method
     shape, c2 = (rows.shape[1], rows.freedom), inner.prior_variance
     prior = method.prior(*shape, np.inf if c2 is None else c2)
@@ -398,7 +400,7 @@ def _most(rows: IncompleteRows, form: ClosedForm) -> int:
         return 0
     full = min(rows.freedom, p)
     if form.method.estimates_noise(None):
-        # One that leaves nothing over has no noise.
+        # A full rank would leave nothing for the noise.
         full = max(min(n - 1, p - 1), 0)
     asked = form.n_components if form.exactly is None else form.exactly
     return full if asked is None else min(asked, full)
@@ -419,10 +421,10 @@ def _in_units(form: ClosedForm, table: HolesTable) -> ClosedForm:
 
 
 def _factor_prior(prior: Prior) -> FactorPrior:
-    """Which factor has the given variance, while the other has 1.
+    """Prior of the factors: one has the given variance, the other has variance 1.
 
-    The longer one of those that are integrated out is as large as its prior: it takes the 1. A flat
-    prior is as it is where the posterior is proper without it, and very wide elsewhere.
+    The longer of the factors that are integrated out takes the 1, as it is as large as its prior.
+    A flat prior stays flat if the posterior is proper nevertheless (PB-A), else it is very wide.
     """
     if not isinstance(prior, GivenPrior):
         return FactorPrior("learned")
@@ -438,11 +440,11 @@ def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[Dense
 
 
 def _padded(probabilities: FloatArray, k: int) -> FloatArray:
-    """Pad with zeros, to have an entry for at least k components."""
+    """Pad probabilities with zeros up to k components."""
     return np.append(probabilities, np.zeros(max(k + 1 - probabilities.size, 0)))
 
 
 def _free_energies(weights: FloatArray) -> FloatArray:
-    """Free energies above the lowest, of which these are exp(−F)."""
+    """Free energies F above the lowest, from weights proportional to exp(−F)."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(weights / weights.max())) if weights.size else weights

@@ -1,11 +1,11 @@
-"""Components without a mean, under VB with a given prior: their posterior is not their prior.
+"""Idle components, which have mean zero, under VB with a given prior: they differ from the prior.
 
-All of them are alike, and independent of each other and of those with a mean: one variance vᵢ for
-each row of A and one sⱼ for each row of B,
+All of them are alike, and independent of each other and of the other components, with one variance
+vᵢ for each row of A and one sⱼ for each row of B,
 
     1/vᵢ = 1/cₐ² + Σⱼsⱼ/σ²,  1/sⱼ = 1/c_b² + Σᵢvᵢ/σ²
 
-over observed cells, whatever their number. They raise the noise by what they fit of it.
+over observed cells, whatever the number of idle components. They raise the noise by what they fit.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from .state import DenseProblem, DenseState
 
 @dataclass(frozen=True, eq=False)
 class Idle:
-    """`count` components: s is `b` (p,), Σᵢvᵢ over the observed rows of each column `a` (p,),
-    Σᵢvᵢ over all rows `total_a`, and Σᵢlog vᵢ `log_a`.
+    """Moments of `count` idle components.
+
+    `b` is s (p,), `a` is Σᵢvᵢ over the observed rows of each column (p,), `total_a` is Σᵢvᵢ over
+    all rows, and `log_a` is Σᵢlog vᵢ.
     """
 
     count: int
@@ -38,12 +40,12 @@ class Idle:
 
     @property
     def overlap(self) -> FloatArray:
-        """What they add to Σ⟨(x − b̃ᵀã)²⟩ of each column."""
+        """Contribution of idle components to Σ⟨(x − b̃ᵀã)²⟩ of each column."""
         return self.count * self.a * self.b
 
     @property
     def energy(self) -> float:
-        """KL to the prior."""
+        """KL divergence of all idle components from the prior."""
         prior_a, prior_b = self.factors.priors(np.ones(1), np.ones(1))
         of_a = self.factors.energy_of_a(np.array([self.total_a]), prior_a, self.log_a)
         log_b = float(np.log(self.b).sum())
@@ -52,7 +54,7 @@ class Idle:
 
 
 def start_idle(data: IncompleteRows, factors: Factors, noise_variance: float) -> FloatArray:
-    """s for v at its prior."""
+    """s, with v at its prior."""
     prior = factors.prior
     return 1 / (
         1 / prior.variance + data.share * data.column_counts * prior.variance_a / noise_variance
@@ -62,7 +64,7 @@ def start_idle(data: IncompleteRows, factors: Factors, noise_variance: float) ->
 def update_idle(
     b: FloatArray, data: IncompleteRows, factors: Factors, count: int, noise_variance: float
 ) -> Idle:
-    """v, then s, then the best stretch of one against the other."""
+    """Update v, then s, then the scale that v and s share."""
     prior, s2 = factors.prior, noise_variance
     a, total, log_a = data.total(_over_rows, b / s2, 1 / prior.variance_a, data.share)
     b = 1 / (1 / prior.variance + a / s2)
@@ -75,7 +77,7 @@ def update_idle(
 
 
 def gain_of_idle(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> FloatArray:
-    """−½ log vᵢ/cₐ² of each row, for all of them together."""
+    """−½ log vᵢ/cₐ² of each row, summed over all idle components."""
     assert state.idle is not None
     prior = problem.factors.prior.variance_a
     more = data.total(_of_rows, state.idle * prior / state.noise_variance)
@@ -83,7 +85,7 @@ def gain_of_idle(state: DenseState, data: IncompleteRows, problem: DenseProblem)
 
 
 def squares_of_idle(state: DenseState, data: Holes, problem: DenseProblem) -> FloatArray:
-    """What all of them together add to the expected squares of cells, over σ²."""
+    """Contribution of all idle components to the expected squares of cells, over σ²."""
     assert state.idle is not None
     prior, s2 = problem.factors.prior, state.noise_variance
     v = data.share * data.shares / (1 / prior.variance_a + data.over_columns(state.idle / s2))
@@ -111,9 +113,9 @@ def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: floa
 
 
 def with_more(state: DenseState, problem: DenseProblem, count: int) -> DenseState:
-    """Some of the idle components get a mean as large as their spread.
+    """Give `count` idle components a mean as large as their spread.
 
-    If the data support them, they grow from there; if not, they become as idle as they were.
+    If the data support them, they grow from there; otherwise they become idle again.
     """
     assert state.idle is not None
     p, H = state.b.shape[0], state.rank
@@ -122,7 +124,7 @@ def with_more(state: DenseState, problem: DenseProblem, count: int) -> DenseStat
     old, new = np.append(np.arange(H), wide - 1), np.arange(H, H + count)
     b[:, old], b_cov[:, old[:, None], old] = to_numpy(state.b), to_numpy(state.b_cov)
     b_cov[:, new, new] = state.idle[:, None]
-    # Any directions will do: signs that have nothing to do with the data.
+    # Any directions will do; random signs are unrelated to the data.
     signs = np.random.default_rng(H).choice([-1.0, 1.0], size=(p, count))
     b[:, new] = np.sqrt(state.idle)[:, None] * signs
     prior_a, prior_b = problem.factors.priors(np.ones(count), np.ones(count))

@@ -1,7 +1,7 @@
-"""A matrix with holes on Dask: blocks of rows stay on the workers, what columns need is summed up.
+"""A matrix with holes on Dask: blocks of rows stay on the workers, which return sums for columns.
 
-The data are read three times: what each column holds, its spread, and the blocks at unit scale,
-which are kept on the workers (`lowrank/distant.py`).
+The data are read three times: to survey each column, to measure its spread, and to bring blocks to
+unit scale, which then stay on the workers (`lowrank/distant.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def table_on_workers(
     noise: NoiseModel = ISOTROPIC,
     rounded: bool = False,
 ) -> HolesTable:
-    """Sort out a collection with NaN, as `lowrank.observing` does a matrix."""
+    """Prepare a collection with NaN for sweeps, as `lowrank.observing` does a matrix."""
     look = look_at(X)
     n, live, known, constants = look.n_rows, look.counts > 0, look.known, None
     constant, location = look.constant(center=center), look.location(center=center)
@@ -87,7 +87,7 @@ def table_on_workers(
 
 
 def _rounding(X: Partitions, live: NDArray[np.bool_], n: int) -> FloatArray:
-    """What is added to squares because numbers were rounded, as far as some rows tell."""
+    """Variance of the rounding of each column, estimated from some of the rows."""
     inside = every_nth(X, max(1, n // ROWS)).rows[:, live]
     return rounding_variances(inside[~np.isnan(inside).all(axis=1)])
 

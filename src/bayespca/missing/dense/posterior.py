@@ -23,20 +23,18 @@ from .state import DenseProblem, DenseState, mean_squares_of_rows
 
 
 def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem) -> HolesPosterior:
-    """The posterior of a state, in the units of the data; columns without values have the prior's
-    loadings.
-    """
+    """Posterior of a state in the units of the data; columns without values keep the prior."""
     state = state.at_unit_scale()
     rows, live, unit = table.rows, table.live, table.unit
     p, H, family = live.size, state.rank, problem.factors.family
     root = 1.0 if state.scales.root is None else state.scales.root
     b = np.zeros((p, H + 1))
     b_cov = np.zeros((p, H + 1, H + 1))
-    # Nothing is known of a column without values: the prior, and a mean as uncertain as the data.
+    # A column without values has the prior's loadings and a mean as uncertain as the data.
     prior_b = state.prior_b if family.integrates_b else np.zeros(H)
     b_cov[~live] = np.diag(np.append(prior_b, 1.0))
     b[live], b_cov[live] = to_numpy(state.b), to_numpy(state.b_cov)
-    # Draws are to be the same whichever way rounding turned the components.
+    # Signs are fixed so that draws do not depend on how rounding flipped the components.
     signs = np.append(signs_of(b[:, :H].T), 1.0)
     b, b_cov = b * signs, b_cov * signs * signs[:, None]
     location, scales = np.zeros(p), np.ones(p)
@@ -64,7 +62,7 @@ def _tails(scales: Scales | CellScales | None) -> Tails:
 
 
 def mean_noise(state: DenseState, table: HolesTable) -> float:
-    """Noise variance of a cell, on average; of the scaled data, relative to what is known."""
+    """Mean noise variance of a cell of the scaled data, relative to known errors."""
     usual = 1.0 if table.errors is None else table.errors.usual
     return state.noise_variance * state.scales.mean * (table.unit / usual) ** 2
 
@@ -98,7 +96,7 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
 
 
 def _mean_of_rows(state: DenseState, table: HolesTable) -> float:
-    """Noise of the rows on average, beside that of columns; what is known of it included."""
+    """Mean noise variance of rows, apart from that of columns, with known errors included."""
     rows = state.scales.rows
     if rows is None or table.errors is None or table.errors.rows is None:
         return state.scales.mean_of_rows
@@ -106,7 +104,7 @@ def _mean_of_rows(state: DenseState, table: HolesTable) -> float:
 
 
 def _of_rows(values: FloatArray, others: float, table: HolesTable) -> FloatArray:
-    """What belongs to rows, in the order of the data; others have no value."""
+    """Values of rows in the order of the data; rows without any cell get `others`."""
     found = np.full((table.n_samples, *values.shape[1:]), others)
     kept = slice(None) if table.kept is None else np.flatnonzero(table.kept)
     places = np.arange(table.n_samples)[kept]

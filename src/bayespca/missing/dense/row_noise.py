@@ -12,16 +12,18 @@ from bayespca.lowrank.scales import Scales
 
 from .scales import Estimate, in_units, shares
 
-# Updates of the rows' scales in each sweep: each changes the shares that the next one sees.
+# Updates of the rows' scales in each sweep; each changes the shares that the next one sees.
 ROUNDS = 3
-# So many rows have one, which takes as long as a sweep.
+# From this many rows on there is one update only, as it takes as long as a sweep.
 MANY_ROWS = 5000
 
 
 class RowTask(NamedTuple):
-    """What the noise of rows follows from: what is left of them, and nᵢ observed cells of each; how
-    variances are estimated, the least of them, whether their scale is free, and the units in which
-    they have a prior in common.
+    """Everything that determines the noise of rows.
+
+    `found` holds the misfits of rows, `counts` their numbers nᵢ of observed cells, `least` the
+    smallest variance; `is_free` says whether the scale of variances is free, and in `units`
+    they share a prior.
     """
 
     found: RowMisfits
@@ -40,9 +42,9 @@ def best_rows(rows: Scales, task: RowTask) -> Scales:
 
         F(u) = Σᵢ [½wᵢQᵢ + ½nᵢ⟨log uᵢ⟩ + shareᵢgᵢ] + KL
 
-    with what is left of a row at that mean, Q, and what it tells of its scores, g. Given the
-    shares, 1/uᵢ has a gamma distribution with Qᵢ for its nᵢ squares; the derivative of the shares
-    is among them. It is repeated, and given up where that does not lead lower.
+    with Qᵢ the misfit of a row at that mean, and gᵢ what the row tells about its scores. Given the
+    shares, 1/uᵢ has a gamma distribution in which Qᵢ, corrected for the derivative of the shares,
+    is the sum of nᵢ squares. Updates are repeated; one that does not lower F is discarded.
     """
     energy = _energy(rows, task)
     for _ in range(ROUNDS if task.counts.size < MANY_ROWS else 1):

@@ -1,16 +1,16 @@
-"""Noise of its own for rows, columns and cells: its scales, what they cost, and where to start.
+"""Noise scales of rows, columns and cells, their cost in free energy, and their starts.
 
 The noise of cell (i, j) has the variance σ²·uᵢ·vⱼ/τᵢⱼ, with wᵢ = ⟨1/uᵢ⟩ and pⱼ = ⟨1/vⱼ⟩. Sweeps
-see the data √(wᵢpⱼ)·x, with scores in units of their row's noise, loadings in units of their
-column's. The free energy of the data is that of the scaled data and
+see the data √(wᵢpⱼ)·x, with scores in units of their row's noise and loadings in units of their
+column's. The free energy of the data is that of the scaled data plus
 
     ½Σᵢ nᵢ⟨log uᵢ⟩ + ½Σⱼ (nⱼ − 1)⟨log vⱼ⟩ + KL(rows) + KL(columns),
 
-without the 1 where there is no mean. Given uᵢ, the covariance of a row's scores is in units of it,
-as their prior is, and given vⱼ that of a column's loadings and mean: covariances of the scaled data
-stay as they are when the variances change, and of log u and log v nothing is left in divergences
-but that of the mean, which has no prior. Cells add ½Σ⟨log 1/τᵢⱼ⟩ and their own KL; factors are not
-in their units.
+without the 1 if there is no mean. Given uᵢ, the covariance of a row's scores is in units of uᵢ, as
+is their prior; likewise, given vⱼ, the covariance of a column's loadings and mean is in units of
+vⱼ. So covariances of the scaled data stay as they are when the variances change, and log u and
+log v cancel in the divergences except for the mean, which has no prior. Cells add ½Σ⟨log 1/τᵢⱼ⟩ and
+their own KL; the factors are not in units of τ.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ Estimate = Callable[[FloatArray, FloatArray], Scales]
 
 @dataclass(frozen=True, eq=False)
 class NoiseScales:
-    """r(u) of rows, in the order of the data's rows, r(v) of columns, and r(τ) of cells; None where
-    all are 1.
+    """r(u) of rows, in the order of the data's rows, r(v) of columns, and r(τ) of cells.
 
-    The variances v·`units` have their prior in common, and so have u·`row_units`.
+    None stands for ones. The variances v·`units` share one prior, and so do u·`row_units`.
     """
 
     rows: Scales | None = None
@@ -48,7 +47,7 @@ class NoiseScales:
 
     @property
     def root(self) -> FloatArray | None:
-        """What columns are divided by."""
+        """Numbers by which columns are divided."""
         return None if self.columns is None else np.sqrt(self.columns.variance)
 
     @property
@@ -56,12 +55,12 @@ class NoiseScales:
         return 1.0 if self.columns is None else self.columns.precision
 
     def applied(self, data: IncompleteRows) -> IncompleteRows:
-        """The data with rows and cells that count as they do; `root` is left to be applied."""
+        """The data with the weights of rows and cells; `root` is still to be applied."""
         found = self.applied_to_cells(data)
         return found if self.rows is None else found.weighted(self.rows.precision)
 
     def applied_to_cells(self, data: IncompleteRows) -> IncompleteRows:
-        """The data with cells that count as they do."""
+        """The data with the weights of cells."""
         if self.cells is None:
             return data
         assert isinstance(data, Holes)
@@ -76,7 +75,7 @@ class NoiseScales:
         return replace(self, columns=replace(found, precision=precision, log_variance=log_variance))
 
     def energy(self, data: IncompleteRows) -> float:
-        """What they cost."""
+        """Free energy of the scales."""
         total = 0.0
         if self.rows is not None:
             total += 0.5 * float(data.row_counts @ self.rows.log_variance) + self.rows.divergence
@@ -89,7 +88,7 @@ class NoiseScales:
         return total
 
     def divided(self, data: IncompleteRows) -> IncompleteRows:
-        """A copy of the data divided by their root."""
+        """A copy of the data, divided by the roots of the variances of rows and columns."""
         if self.rows is None and self.columns is None:
             return data
         (n, p), rows, columns = data.shape, self.rows, self.columns
@@ -107,7 +106,7 @@ class NoiseScales:
         return rows, columns, cells
 
     def at_unit_scale(self) -> NoiseScales:
-        """The scales with variances of rows, of columns and of cells whose size is 1."""
+        """The scales with variances of rows, columns and cells of size 1 each."""
         return replace(
             self,
             rows=None if self.rows is None else self.rows.at_unit_scale(),
@@ -117,7 +116,7 @@ class NoiseScales:
 
     @property
     def mean_of_rows(self) -> float:
-        """The mean variance of a row, relative to what is known of it."""
+        """The mean variance of a row, relative to known errors."""
         if self.rows is None:
             return 1.0
         units = 1.0 if self.row_units is None else self.row_units
@@ -125,12 +124,12 @@ class NoiseScales:
 
     @property
     def mean_of_cells(self) -> float:
-        """The mean variance of a cell, beside those of its row and column."""
+        """The mean variance of a cell, apart from those of its row and column."""
         return 1.0 if self.cells is None else Tails(self.cells.shape, self.cells.rate).spread
 
     @property
     def mean(self) -> float:
-        """The mean variance of a cell, as data are that were not scaled for their noise."""
+        """The mean variance of a cell, in units of data that were not scaled by their noise."""
         mean = self.mean_of_rows * self.mean_of_cells
         if self.columns is None or self.units is None:
             return mean
@@ -143,9 +142,10 @@ def shares(rows: Scales, centred: bool) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What scales are started from: the data, which of them have noise of their own, units in which
-    the variances of columns and rows have a prior in common (None for ones), and how variances are
-    estimated.
+    """Everything that the starts of scales depend on.
+
+    `noise` says what has noise of its own. In `units` and `row_units` (None for ones) the variances
+    of columns and of rows share a prior. `estimate` finds variances from squares.
     """
 
     data: IncompleteRows
@@ -155,8 +155,9 @@ class Beginning:
     estimate: Estimate
 
     def starts(self) -> list[NoiseScales]:
-        """Scales of data that are noise alone, so that components are what exceeds it, and equal
-        ones. Either may be on the wrong side of a rank that cannot be crossed by steps.
+        """Scales as if the data were pure noise, so that components exceed it, and equal scales.
+
+        Steps cannot cross every rank, and either start may lie on the wrong side.
         """
         return [
             NoiseScales(rows, columns, self.units, None, self.row_units)
@@ -198,9 +199,7 @@ def in_units(
     *,
     is_free: bool = True,
 ) -> Scales:
-    """r(v) where the variances v·units have their prior in common; of those at unit scale where
-    that is not free.
-    """
+    """r(v) if the variances v·units share a prior; restricted to unit scale unless `is_free`."""
     squares = squares * units
     found = estimate(squares, counts) if is_free else at_unit_scale(squares, counts, units)
     log_variance = found.log_variance - np.log(units)

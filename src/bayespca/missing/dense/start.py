@@ -1,4 +1,4 @@
-"""Where the iteration starts: the closed form of a matrix whose holes were filled by itself."""
+"""Starts of the iteration: the closed form of a matrix with filled holes, or random draws."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 from .idle import start_idle
 from .state import DenseProblem, DenseState
 
-# A standard deviation over the median of absolute values, of a normal distribution.
+# Standard deviation over the median absolute value of a normal distribution.
 USUAL = 1.4826
 
 
 def start(data: IncompleteRows, problem: DenseProblem, filled: Filled) -> DenseState:
-    """The low-rank part of a filled matrix."""
+    """Start from the low-rank part of a filled matrix."""
     return _state(data, problem, filled.right, filled.spread, filled.noise_variance)
 
 
@@ -39,15 +39,15 @@ def start_with_all(
     *,
     engine: str = "auto",
 ) -> DenseState:
-    """All components that a method might keep, at their full strength, from which they shrink."""
+    """Start from all components that a method might keep, at full strength, before they shrink."""
     right, spread, noise = all_kept(filled, data, plan, most=problem.most, engine=engine)
     return _state(data, problem, right, spread, max(noise, LEAST_NOISE_WITH_HOLES))
 
 
 def with_one_more(state: DenseState, data: IncompleteRows) -> DenseState:
-    """One more component: the strongest of what the others leave in the cells that are there.
+    """The state with one more component: the strongest in the residuals of observed cells.
 
-    Zeros in the holes make it weaker by the share of cells that are there.
+    Its size is divided by the share of observed cells, because zeros in the holes weaken it.
     """
     n, p = data.shape
     data = state.scales.applied(data)
@@ -64,7 +64,7 @@ def with_one_more(state: DenseState, data: IncompleteRows) -> DenseState:
 
 
 def _rest(data: Holes, columns: Columns, root: FloatArray | None) -> Array:
-    """√w·x/root − b̃ᵀã in the cells that are there, as much as they count, 0 elsewhere."""
+    """√w·x/root − b̃ᵀã in observed cells, times the root of cell weights; 0 elsewhere."""
     xp = array_namespace(data.values)
     over = 1.0 if root is None else at(data.values, root)
     rest = data.values / over
@@ -86,7 +86,7 @@ def _rest(data: Holes, columns: Columns, root: FloatArray | None) -> Array:
 def random_start(
     data: IncompleteRows, problem: DenseProblem, noise: float | None, rng: np.random.Generator
 ) -> DenseState:
-    """All components from normal draws, together as large as the data, which are half noise."""
+    """Start with all components from normal draws, together as large as the data; half is noise."""
     p, rank = data.shape[1], problem.most
     b = np.zeros((p, rank + 1))
     b[:, :rank] = rng.normal(size=(p, rank)) / np.sqrt(max(rank, 1))
@@ -110,7 +110,7 @@ def _state(
     b = np.zeros((p, rank + 1))
     b[:, :rank] = (right * np.sqrt(np.maximum(spread, 1e-6))[:, None]).T
     b_cov = np.zeros((p, rank + 1, rank + 1))
-    # A of unit size, until the first sweep has found the best coordinates.
+    # A has unit size until the first sweep has found the best coordinates.
     prior_a = np.ones(rank)
     prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
     if not problem.factors.prior.is_learned:
@@ -120,7 +120,7 @@ def _state(
 
 
 def with_equal_cells(state: DenseState, data: IncompleteRows) -> DenseState:
-    """The state with cells that may count differently, but do not yet, beyond what is known."""
+    """The state with noise of cells that is still equal, apart from known errors."""
     assert isinstance(data, Holes)
     precision = floats(data.mask) if data.known is None else data.known
     scales = replace(state.scales, cells=given_cells(precision))
@@ -128,7 +128,7 @@ def with_equal_cells(state: DenseState, data: IncompleteRows) -> DenseState:
 
 
 def clipped(data: IncompleteRows) -> IncompleteRows:
-    """Data without gross errors: cells that are `FAR` usual ones away have that distance."""
+    """Data with gross errors clipped to `FAR` robust standard deviations of their column."""
     assert isinstance(data, Holes)
     sizes = np.abs(np.where(data.mask, data.values, np.nan))
     most = FAR * USUAL * np.nanmedian(sizes, axis=0)

@@ -1,4 +1,4 @@
-"""What is fitted to a matrix with holes, and where its sweeps are."""
+"""The problem that is solved for a matrix with holes, and the state of its sweeps."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from .scales import Estimate, NoiseScales
 
 @dataclass(frozen=True)
 class DenseProblem:
-    """What is to be fitted: families and priors of A and B, the number of components in all.
+    """The problem: family and priors of A and B, and the largest number of components, `most`.
 
-    `least_noise` is None where the noise is given, else the smallest that it may become. With
-    `keeps_all`, their number is the rank. With `exactly`, components stay as long as they do not
-    vanish, though the free energy were lower without them. `noise` says which rows and columns have
-    noise of their own.
+    `least_noise` is None if the noise is given, otherwise the smallest noise allowed. With
+    `keeps_all`, the rank is `most`. With `exactly`, components stay unless they vanish, even if the
+    free energy is lower without them. `noise` says what has noise of its own.
     """
 
     factors: Factors
@@ -39,7 +38,7 @@ class DenseProblem:
 
     @property
     def prunes(self) -> bool:
-        """Whether components go when the free energy is lower without them."""
+        """Whether components are dropped when the free energy is lower without them."""
         return self.is_empirical and not self.exactly
 
     @property
@@ -49,13 +48,14 @@ class DenseProblem:
 
     @property
     def estimate(self) -> Estimate:
-        """How variances are found from squares."""
+        """The function that estimates variances from squares."""
         return most_likely if self.keeps_all else learned
 
     @property
     def scale_is_free(self) -> bool:
-        """Whether it does not matter how noise variance and scales share their size: a given prior
-        is in units of the scales, whose geometric mean is 1.
+        """Whether a common factor may move freely between the noise variance and the scales.
+
+        A given prior is in units of the scales, whose geometric mean is fixed at 1.
         """
         return self.factors.prior.is_learned or not self.has_prior_of_loadings
 
@@ -65,20 +65,21 @@ class DenseProblem:
 
     @property
     def has_idle(self) -> bool:
-        """Whether components without a mean differ from their prior, and so have to be counted."""
+        """Whether idle components differ from their prior, and so have to be counted."""
         return not self.factors.prior.is_learned and self.factors.family == VB
 
 
 @dataclass(frozen=True, eq=False)
 class DenseState:
-    """All that the next sweep needs: A follows from it.
+    """Everything the next sweep needs; A follows from it.
 
     `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). `scales`
-    is the noise that rows and columns have of their own: everything else is of data divided by its
-    root, the priors included. `idle` is the variance of the loadings of each further component,
-    which has no mean; `n_gone` counts those that have become 0; `energy` is the free energy, and
-    `batch` the number of components to try to do without. `reach` is how often the last change of
-    the noise, or of that of each column, has to be taken to come to where many sweeps would.
+    holds the noise of rows, columns and cells; everything else, priors included, refers to data
+    divided by its root. `idle` is the variance of the loadings of each idle component, whose mean
+    is zero; `n_gone` counts components that have become 0; `energy` is the free energy, and `batch`
+    the number of components to try to drop at once. `reach` is the factor by which the last change
+    of the noise (of each column's, if they have their own) must be multiplied to arrive where many
+    sweeps would.
     """
 
     b: Array
@@ -98,11 +99,11 @@ class DenseState:
         return int(self.prior_a.size)
 
     def columns(self, *, integrated: bool = True) -> Columns:
-        """What rows need to know of it."""
+        """The moments of (B, μ), the prior and the noise that the update of rows needs."""
         return Columns(self.b, self.b_cov, self.prior_a, self.noise_variance, integrated)
 
     def at_unit_scale(self) -> DenseState:
-        """Scale to unit size; noise variance, priors and loadings take what the scales had."""
+        """The state with scales of unit size; noise, priors and loadings absorb the former size."""
         rows, columns, cells = self.scales.sizes
         return replace(
             self,
@@ -127,7 +128,7 @@ class DenseState:
         )
 
     def without_weakest(self, count: int) -> DenseState:
-        """The state without some of its last components."""
+        """The state without its last `count` components."""
         state = self
         for h in range(self.rank - 1, self.rank - 1 - count, -1):
             state = state.without(h)
@@ -137,7 +138,7 @@ class DenseState:
 def mean_squares_of_rows(
     state: DenseState, data: IncompleteRows, *, integrated: bool
 ) -> FloatArray:
-    """⟨a²⟩ over the rows, about their mean; without `integrated`, of the posterior means."""
+    """Mean of ⟨a²⟩ over the rows, about their mean; without `integrated`, of posterior means."""
     data, columns = state.scales.applied(data), state.columns(integrated=integrated)
     sums = sums_over_rows(data, columns, share=data.share, root=state.scales.root)
     H, everything = state.rank, to_numpy(sums.everything)

@@ -2,21 +2,21 @@
 
     x_ij = Σₕ a_ih b_jh + μ_j + ε,  a_ih ~ N(0, cₐₕ²),  b_jh ~ N(0, c_bₕ²),  ε ~ N(0, σ²)
 
-for the cells that are observed, with a flat prior on μ. The posterior is r(A)·r(B, μ), each a
-product over its rows (aistats2014 Eq. 13–16 with a sum over observed cells in place of all). The
-mean is one more column of B whose partner in A is known to be 1. A point-estimated factor has
-covariance 0 in ⟨·⟩ and nowhere else a difference; μ is then integrated out given B.
+for the observed cells, with a flat prior on μ. The posterior is r(A)·r(B, μ), each a product over
+its rows (icml2011 Eq. 13–16 with a sum over observed cells in place of all). The mean is one
+more column of B whose partner in A is known to be 1. A point-estimated factor has covariance 0 in
+⟨·⟩; nothing else differs, and μ is then integrated out given B.
 
-The mean takes one row: of n complete rows the closed form sees M = n − 1, in the direction in which
-all are equal nothing is known of A, and nothing is paid for it. With holes that direction is not a
-row of its own, so each row pays M/n of its covariance: its share in likelihood and in KL. Where
-there are no holes this is the closed form's free energy, exactly.
+The mean takes one row: of n complete rows the closed form sees M = n − 1. In the direction in which
+all rows are equal, A is unknown and costs nothing. With holes that direction is no longer a row of
+its own, so the covariance of each row counts only M/n in likelihood and KL. Without holes this
+gives exactly the closed form's free energy.
 
-After each sweep the latent space is moved, turned and stretched to where the free energy is lowest:
-zero mean of A, and ⟨AᵀA⟩ and ⟨BᵀB⟩ diagonal (`lowrank.factors`).
+After each sweep the latent space is shifted, turned and stretched to where the free energy is
+lowest: A has mean zero, and ⟨AᵀA⟩ and ⟨BᵀB⟩ are diagonal (`lowrank.factors`).
 
-The moments of columns are where the sums over rows are, on a device or on the host; what has the
-size of components, and one number for each column, is on the host.
+The moments of columns live where the sums over rows are, on a device or on the host. Arrays of the
+size of the components, or with one number per column, live on the host.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from .idle import gain_of_idle, squares_of_idle, update_idle
 from .row_noise import RowTask, best_rows
 from .state import DenseProblem, DenseState, mean_squares_of_rows
 
-# How often a change of the noise is taken at most.
+# Largest factor by which a change of the noise is extrapolated.
 FURTHEST = 16.0
 
 
 def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tuple[DenseState, Info]:
-    """A sweep, unless it is lost in rounding errors.
+    """One sweep, or the old state if the change is lost in rounding errors.
 
-    After one in which a component did not pay, one with several less is tried as well.
+    After a sweep that dropped a component, the next step also tries to drop several at once.
     """
     new = sweep(state, data, problem)
     if problem.prunes and new.rank < state.rank:
@@ -72,8 +72,9 @@ def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tupl
 def _squares(
     state: DenseState, data: IncompleteRows, weights: FloatArray | None = None
 ) -> FloatArray:
-    """Σx² of each column, of data divided by the root of the scales; with their rounding where
-    `weights` is given, how much the cells of each column count.
+    """Σx² of each column, for data divided by the root of the scales.
+
+    With `weights`, the summed weights of the cells of each column, the rounding is included.
     """
     squares = data.squares
     if weights is not None and data.rounding is not None:
@@ -82,7 +83,7 @@ def _squares(
 
 
 def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """Noise of rows, rows, columns, the best coordinates, priors, components that pay, noise."""
+    """Update noise of rows and cells, rows, columns, coordinates, priors, rank and other noise."""
     state = with_best_rows(state, data, problem)
     state = with_best_cells(state, data, problem)
     data, root = state.scales.applied(data), state.scales.root
@@ -100,7 +101,7 @@ def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> Den
 
 
 def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """The state with the best noise of rows for these columns, where they have their own."""
+    """The state with the best noise of rows for its columns, if rows have their own."""
     scales = state.scales
     if scales.rows is None or not problem.noise.rows:
         return state
@@ -120,7 +121,7 @@ def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProble
 
 
 def with_best_cells(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """The state with the best noise of cells for these columns, where they have their own."""
+    """The state with the best noise of cells for its columns, if cells have their own."""
     scales = state.scales
     if scales.cells is None or not problem.noise.cells:
         return state
@@ -136,7 +137,7 @@ def with_best_cells(state: DenseState, data: IncompleteRows, problem: DenseProbl
 
 @dataclass(frozen=True, eq=False)
 class _Loadings:
-    """r(bⱼ, μⱼ), and Σⱼ log|·| of what is integrated out of them."""
+    """r(bⱼ, μⱼ), and Σⱼ log|·| of the covariances of what is integrated out."""
 
     b: Array
     b_cov: Array
@@ -146,16 +147,16 @@ class _Loadings:
 def _update_columns(
     state: DenseState, data: IncompleteRows, sums: RowSums, problem: DenseProblem
 ) -> _Loadings:
-    """r(bⱼ, μⱼ): what columns do with rows is what rows do with columns."""
+    """Update r(bⱼ, μⱼ) given rows, by the same equations as rows given columns."""
     xp = array_namespace(sums.second)
     H, p, s2 = state.rank, state.b.shape[0], state.noise_variance
     known, joint = H + data.centred, problem.factors.family.integrates_b
     gram = packed(sums.second[:, :known, :known])
     ridge = np.append(s2 / state.prior_b, np.zeros(known - H))
     if data.centred and not data.column_counts.all():
-        # A column without any value: its mean stays, with an error as large as the data.
+        # The mean of a column without any value stays, with an error as large as the data.
         gram[:, -1] += s2 * at(gram, data.column_counts == 0)
-    # Of μ where b is known; not all kernels leave the Gram matrices as they are.
+    # Variance of μ given b; computed here because some kernels overwrite the Gram matrices.
     alone = s2 / gram[:, -1] if data.centred and not joint else None
     pull = xp.asarray(sums.cross[:, :known], copy=True)
     b, b_cov, log_dets = given_gram(gram.T, pull, np.arange(p + 1), ridge, s2)
@@ -181,8 +182,8 @@ def _with_known_mean(b: Array, b_cov: Array) -> tuple[Array, Array]:
 def _settled(
     state: DenseState, found: _Loadings, data: IncompleteRows, sums: RowSums, problem: DenseProblem
 ) -> tuple[DenseState, Parts, Turn]:
-    """The state in the best coordinates with the best priors, its free energy, and how it came
-    there.
+    """The state in the best coordinates with the best priors, the parts of its free energy, and the
+    change of coordinates.
     """
     xp = array_namespace(sums.second)
     p, H, family = data.shape[1], state.rank, problem.factors.family
@@ -236,9 +237,10 @@ def _settled(
 
 
 def _reach(parts: Parts, sums: RowSums, state: DenseState, problem: DenseProblem) -> FloatArray:
-    """1/(1 − s), if a part s of the expected squares is made of the noise that it is to tell: what
-    is more than the squares at the means of rows and columns. 1 where cells count differently. What
-    is uncertain of a column's own loadings does not tell its noise.
+    """1/(1 − s), with s the share of the expected squares that comes from the noise itself.
+
+    That share is the excess over the squares at the means of rows and columns. The result is 1 if
+    cells have weights. Noise of columns leaves out the uncertainty of their own loadings.
     """
     left, residuals, counts = to_numpy(sums.left), parts.residuals, parts.counts
     if state.scales.cells is not None:
@@ -258,13 +260,11 @@ def _misfit(found: _Loadings, sums: RowSums) -> Array:
     return xp.sum((fitted - 2 * sums.cross) * found.b, axis=1)
 
 
-# --- what sweeps have found ---------------------------------------------------------------------
+# --- results of sweeps --------------------------------------------------------------------------
 
 
 def has_mean(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> NDArray[np.bool_]:
-    """Which components are more than their spread: the means of the others vanish by a factor in
-    each sweep.
-    """
+    """Whether each component has a mean beyond its spread; other means shrink with every sweep."""
     if problem.prunes or problem.keeps_all:
         return np.ones(state.rank, dtype=np.bool_)
     H, family = state.rank, problem.factors.family

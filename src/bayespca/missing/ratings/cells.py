@@ -1,4 +1,4 @@
-"""Observed cells in the order of one side, and sums over them."""
+"""Observed cells sorted by one side, and sums over them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from bayespca.arrays.types import FloatArray
 Indices = NDArray[np.int32]
 Starts = NDArray[np.int64]
 
-# Cells that are worked on at a time.
+# Number of cells to work on at a time.
 CHUNK = 1 << 16
-# Pieces of work to share among threads: more than there are threads, so that none waits long.
+# Pieces of work to share among threads; more than there are threads, so that none waits long.
 PIECES = 32
 
 
 @dataclass(frozen=True, eq=False)
 class RatingsSide:
-    """Cells in the order of one side: those of row i are from starts[i] to starts[i + 1], `other`
-    has their columns.
+    """Cells sorted by one side: those of row i run from starts[i] to starts[i + 1].
+
+    `other` holds their columns.
     """
 
     starts: Starts
@@ -37,7 +38,7 @@ class RatingsSide:
 
     @cached_property
     def counts(self) -> Starts:
-        """Cells of each row."""
+        """Number of cells of each row."""
         return np.asarray(self.starts[1:] - self.starts[:-1])
 
     @cached_property
@@ -46,14 +47,14 @@ class RatingsSide:
         return _sums(self.values, self.starts)
 
     def sums(self, x: FloatArray) -> FloatArray:
-        """Σ of a number for each column over the cells of each row."""
+        """Σ xⱼ over the cells of each row, for a number x of each column."""
         return _sums(x[self.other], self.starts)
 
     def weighted_sum(self, a: FloatArray, b: FloatArray) -> float:
         """Σ xᵢⱼaᵢbⱼ over the cells, for numbers a of rows and b of columns."""
         total = 0.0
         for cells, rows in self._chunks():
-            # Not a product of BLAS, whose threads would take the cores from those of the loops.
+            # No BLAS here: its threads would take cores from the threads of the loops.
             total += float(np.einsum("c,c,c->", self.values[cells], a[rows], b[self.other[cells]]))
         return total
 
@@ -86,7 +87,7 @@ class RatingsSide:
         return rest
 
     def _chunks(self) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Some of the cells, and their rows."""
+        """Slices of the cells, and the rows of these."""
         for first in range(0, self.other.size, CHUNK):
             last = min(first + CHUNK, self.other.size)
             low = int(np.searchsorted(self.starts, first, side="right")) - 1
@@ -97,7 +98,7 @@ class RatingsSide:
 
 
 def _sums(x: FloatArray, starts: Starts) -> FloatArray:
-    """Σ over each run; an empty one, which `reduceat` would take for its first entry, has 0."""
+    """Σ over each run; 0 for empty runs, for which `reduceat` would return an entry of x."""
     out = np.zeros(starts.size - 1)
     full = np.flatnonzero(np.diff(starts))
     if full.size:
@@ -106,7 +107,7 @@ def _sums(x: FloatArray, starts: Starts) -> FloatArray:
 
 
 def pieces_of(side: RatingsSide, K: int) -> list[tuple[int, int]]:
-    """Edges of pieces of about as much work: cells, and K more for each row."""
+    """Edges of pieces of about equal work, counted as cells plus K for each row."""
     n = side.n_rows
     work = side.starts + np.arange(n + 1) * K
     edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
@@ -115,7 +116,7 @@ def pieces_of(side: RatingsSide, K: int) -> list[tuple[int, int]]:
 
 
 def sorted_side(first: Indices, second: Indices, values: FloatArray, size: int) -> RatingsSide:
-    """Cells in any order as a side of `size` rows, which `first` has the places of."""
+    """A side of `size` rows from cells in any order; `first` holds rows and `second` columns."""
     order = np.lexsort((second, first))
     counts = np.bincount(first, minlength=size)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -18,10 +18,11 @@ from .step import RatingsProblem, RatingsState
 
 @dataclass(frozen=True, eq=False)
 class RatingsChart:
-    """W = B·diag(cₐ), turned to be like another one, the logarithm of its covariance summed over
-    columns, and the rest: v and m, and logarithms: of σ² where it is learned, of c_u² and c_v².
+    """Coordinates of a state: W = B·diag(cₐ), its log covariance, v, m, and log variances.
 
-    Rows follow in a step; the priors of B that are learned grow as the loadings do.
+    W is turned to be like another one, and its covariance is summed over columns. The variances are
+    c_u², c_v², and σ² if it is learned. Rows follow in a step; the priors of B grow as the loadings
+    do.
     """
 
     data: RatingsCells
@@ -47,7 +48,7 @@ class RatingsChart:
         return replace(new, prior_b=self._priors(state, new))
 
     def _with_rest(self, state: RatingsState, goal: FloatArray, here: FloatArray) -> RatingsState:
-        """The state with the biases and the noise of a goal, or on the way there."""
+        """The state with the biases and variances of a goal, or part of the way if that is far."""
         m, fixed = self.data.shape[1], self.problem.fixed_noise
         n_logs = 2 * state.biases + (fixed is None)
         first = goal.size - n_logs
@@ -67,7 +68,7 @@ class RatingsChart:
         )
 
     def _errors(self, state: RatingsState) -> FloatArray:
-        """Those of normal equations, cell by cell: 1/√(Nⱼ/σ² + 1/c²)."""
+        """Standard errors by the normal equations, entry by entry: 1/√(Nⱼ/σ² + 1/c²)."""
         (n, m), s2, H = self.data.shape, state.noise_variance, state.rank
         counts = self.data.column_counts / s2
         c2 = np.append((state.prior_a * state.prior_b)[:H], state.prior_b[H:])

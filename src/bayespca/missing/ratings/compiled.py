@@ -1,4 +1,4 @@
-"""The loops over ratings; `kernels.by_numpy` says what they compute."""
+"""Compiled loops over ratings; `kernels.by_numpy` shows what they compute."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bayespca.arrays.parallel import in_turn
 from .cells import RatingsSide, pieces_of
 from .kernels import RatingsRows, RowsTask
 
-# Bytes of the other factor that are worked with at a time: they stay in the cache.
+# Bytes of the other factor to work with at a time, so that they stay in the cache.
 CACHED = 1 << 20
 
 
 def by_loops(side: RatingsSide, task: RowsTask) -> RatingsRows:
-    """One row after another, each by one thread: the same sums for any number of threads.
+    """`kernels.by_numpy`, each row by one thread: the sums do not depend on the number of threads.
 
-    Threads are Python's, which numba's would abort if a fit ran in several of them.
+    The threads are Python's: numba's own would abort if fits ran in several threads.
     """
     n, K = side.n_rows, task.prior.size
     cov = np.zeros((n if task.integrated else 0, K * (K + 1) // 2))
@@ -37,7 +37,7 @@ def by_loops(side: RatingsSide, task: RowsTask) -> RatingsRows:
 # Inner products may be summed in another order, which lets them use vector instructions.
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _rows(cells, given, ridge, s2, edge, out):  # type: ignore[no-untyped-def]
-    """The rows between two edges: `out` is what `RatingsRows` has."""
+    """Compute the rows between two edges; `out` holds the arrays of `RatingsRows`."""
     low, high = edge
     mean, cov, log_dets, fits = out
     K = ridge.size
@@ -58,9 +58,9 @@ def _rows(cells, given, ridge, s2, edge, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _accumulate(cells, given, low, high, G, r):  # type: ignore[no-untyped-def]
-    """G and r of each row: columns that stay in the cache, for all rows, then the next columns.
+    """Add up G and r of each row, over blocks of columns that fit into the cache.
 
-    The cells of a row are sorted by columns.
+    The cells of a row are sorted by column.
     """
     starts, other, values = cells
     second, mean_z, drift = given
@@ -84,7 +84,7 @@ def _accumulate(cells, given, low, high, G, r):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _factorize(L, G, ridge, s2):  # type: ignore[no-untyped-def]
-    """L·Lᵀ = G/σ² + diag(ridge); log|(LLᵀ)⁻¹|. All inner loops run along rows."""
+    """Set L with L·Lᵀ = G/σ² + diag(ridge), return log|(LLᵀ)⁻¹|. Inner loops run along rows."""
     K = ridge.size
     at = 0
     for h in range(K):
@@ -122,7 +122,7 @@ def _forward(L, r, s2, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _backward(L, out):  # type: ignore[no-untyped-def]
-    """L⁻ᵀ times what is there, in its place."""
+    """L⁻ᵀ·out, in place."""
     K = out.size
     for h in range(K - 1, -1, -1):
         total = out[h]
@@ -133,7 +133,7 @@ def _backward(L, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _invert(L, packed):  # type: ignore[no-untyped-def]
-    """(LLᵀ)⁻¹, packed; L⁻ᵀ takes the place above the diagonal, its own diagonal that of L's."""
+    """(LLᵀ)⁻¹, packed; L⁻ᵀ overwrites L above the diagonal, and its diagonal that of L."""
     K = L.shape[0]
     for h in range(K):
         L[h, h] = 1 / L[h, h]

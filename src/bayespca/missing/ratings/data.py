@@ -1,4 +1,4 @@
-"""What a sweep asks of ratings, wherever they are, and ratings in memory, sorted both ways."""
+"""The interface of ratings to a sweep, and ratings in memory, sorted both ways."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .spread import Known, covariances_of_rows, information_of_columns
 
 
 class SweepTask(NamedTuple):
-    """What a sweep begins with: what rows need to know of columns, both priors, the noise, m."""
+    """Start of a sweep: the columns as regressors of rows, both priors, the noise σ², and m."""
 
     given: RatingsRegressors
     prior_a: FloatArray
@@ -35,7 +35,7 @@ class SweepTask(NamedTuple):
         return updated(side, RowsTask(self.given, self.prior_a, self.s2, self.integrates_a))
 
     def regressors(self, rows: RatingsRows) -> RatingsRegressors:
-        """What columns need to know of rows."""
+        """Rows as regressors of columns."""
         return regressors(rows.mean, rows.cov, self.location, biases=self.biases)
 
     def squares_of_biases(self, side: RatingsSide, rows: RatingsRows) -> float:
@@ -47,24 +47,24 @@ class SweepTask(NamedTuple):
         return float(side.counts @ second - 2 * side.totals @ u)
 
     def along_prior(self, w: FloatArray) -> tuple[FloatArray, float]:
-        """wᵀ⟨zzᵀ⟩w/σ² of each column and Σw²/c²: what wᵀΣᵢ⁻¹w of a row is made of."""
+        """wᵀ⟨zzᵀ⟩w/σ² of each column and Σw²/c²: the terms of wᵀΣᵢ⁻¹w of a row."""
         return quadratic(self.given.second, w) / self.s2, float(w @ (w / self.prior_a))
 
 
 class SpreadTask(NamedTuple):
-    """What covariances with the other side integrated out begin with: a sweep's task, and columns
-    with covariances that hold what is not known of rows.
+    """Inputs of covariances with the other side integrated out (`spread`): a sweep's task, and
+    columns whose covariances include the uncertainty of rows.
     """
 
     task: SweepTask
     columns: Known
 
     def covariances(self, side: RatingsSide) -> FloatArray:
-        """Those of rows, packed."""
+        """Covariances of rows with columns integrated out, packed."""
         return self._rows(side).cov
 
     def information(self, side: RatingsSide) -> FloatArray:
-        """What columns learn of these rows."""
+        """Information that these rows give about each column, packed."""
         s2, biases = self.task.s2, self.task.biases
         return information_of_columns(side, self._rows(side), self.columns, s2, biases=biases)
 
@@ -76,9 +76,7 @@ class SpreadTask(NamedTuple):
 
 
 class SweptRows(Protocol):
-    """What a sweep can be asked of the rows that it went through, in the coordinates of the state
-    it began with.
-    """
+    """Sums over the rows of a sweep, in the coordinates of the state it started from."""
 
     def log_precisions(self, w: FloatArray) -> float:
         """Σᵢ log wᵀΣᵢ⁻¹w"""
@@ -92,10 +90,10 @@ class SweptRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What a sweep has found, in the coordinates of the state it began with.
+    """Result of a sweep, in the coordinates of the state it started from.
 
-    `augmented_a` is Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over the rows, `log_det_a` their Σ log|Σᵢ|, `squares`
-    Σ⟨(x − u − m)²⟩ over the cells.
+    `augmented_a` is Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over the rows, `log_det_a` is Σ log|Σᵢ| over them, and
+    `squares` is Σ⟨(x − u − m)²⟩ over the cells.
     """
 
     task: SweepTask
@@ -112,14 +110,14 @@ class Sweep:
 
 
 class LeftOver(Protocol):
-    """What a model leaves of the cells, as an n×m matrix with zeros for what is not there."""
+    """Residuals of a model as an n×m matrix with zeros in missing cells."""
 
     def singular(self, rank: int) -> tuple[FloatArray, FloatArray]:
         """Singular vectors of columns (m, rank), and singular values, largest first."""
 
 
 class RatingsCells(Protocol):
-    """Observed cells of an n×m matrix, less `location` and over `unit`; no cell is there twice.
+    """Observed cells of an n×m matrix, minus `location` and divided by `unit`; no cell repeats.
 
     `squares` is Σx², `column_counts` and `column_totals` are the number of cells and Σx of each
     column.
@@ -141,25 +139,28 @@ class RatingsCells(Protocol):
     def column_totals(self) -> FloatArray: ...
 
     def digests(self) -> Sequence[object]:
-        """Arrays or short texts that differ where cells do."""
+        """Arrays or short texts that differ if the cells do."""
 
     def swept(self, task: SweepTask) -> Sweep:
-        """Rows, then columns."""
+        """Update rows, then columns."""
 
     def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
-        """Means and packed covariances of all rows, here."""
+        """Means and packed covariances of all rows, in memory."""
 
     def spread(self, task: SpreadTask) -> FloatArray:
         """Σ yᵢyᵢᵀ/(σ² + ⟨zⱼᵀCᵢzⱼ⟩) over the cells of each column, packed; see `spread`."""
 
     def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
-        """Covariances of all rows with columns integrated out, packed, here."""
+        """Covariances of all rows with columns integrated out, packed, in memory."""
 
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
-        """Σu² of rows' biases beside those of columns, and what both leave; None for no biases."""
+        """Σu² of rows' biases given columns' biases v, and residuals of both.
+
+        If `shrinkage` is None, there are no biases.
+        """
 
     def left_over(self, task: SweepTask, b: FloatArray) -> LeftOver:
-        """What columns b, and rows as they follow from them, leave."""
+        """Residuals of columns b and of the rows that follow from them."""
 
 
 # --- in memory ---------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class Ratings:
 def sorted_both_ways(
     rows: Indices, columns: Indices, values: FloatArray, shape: tuple[int, int], *, center: bool
 ) -> Ratings:
-    """The record of cells in any order."""
+    """Ratings in memory from cells in any order."""
     location = float(values.mean()) if center and values.size else 0.0
     centred = values - location
     unit = float(np.sqrt(np.mean(centred**2))) if values.size else 0.0
@@ -277,7 +278,7 @@ def log_precisions(side: RatingsSide, of_columns: FloatArray, of_prior: float) -
 
 @dataclass(frozen=True, eq=False)
 class _MatrixHere:
-    """`LeftOver` in memory: values in the order of columns."""
+    """`LeftOver` in memory; `values` are sorted by column."""
 
     side: RatingsSide
     values: FloatArray
@@ -289,7 +290,7 @@ class _MatrixHere:
         if rank >= min(n, m) - 1:
             left, gamma, _ = np.linalg.svd(X.toarray(), full_matrices=False)
             return left[:, :rank], gamma[:rank]
-        if not self.values.any():  # which Lanczos' iteration does not begin with
+        if not self.values.any():  # the Lanczos iteration cannot start from zeros
             return np.eye(m, rank), np.zeros(rank)
         begin = np.random.default_rng(0).normal(size=min(n, m))
         left, gamma, _ = scipy.sparse.linalg.svds(X, rank, v0=begin)

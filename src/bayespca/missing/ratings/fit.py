@@ -1,4 +1,4 @@
-"""Ratings as a model: its start, its step, the ranks it tries, and what is left of it."""
+"""Factorization of ratings as a model: its starts, steps, moves between ranks, and results."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from .spread import ROUNDS, Known, inverted
 from .start import random_start, start, with_one_more
 from .step import RatingsProblem, RatingsState, step, task_of
 
-# Components to start with where their number is to be found, and twice that where all are kept.
+# Components to start with if their number is to be found; doubled as long as all are kept.
 FIRST = 16
-# Loadings up to which steps are accelerated: the last ten of them have to be kept.
+# Most loadings for which steps are accelerated, as those of the last ten steps must be stored.
 REMEMBERED = 2_000_000
-# Variance of a component that was not found, over that of the noise, that intervals may not ignore.
+# Variance of a component too weak to be found, over the noise, that intervals must not ignore.
 MUCH = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class RatingsFit(Fit[RatingsPosterior]):
-    """A finished fit; `noise_variance` is that of the ratings as given."""
+    """A finished fit; `noise_variance` is in the units of the ratings."""
 
     noise_variance: float = float("nan")
 
@@ -78,8 +78,9 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
     # --- noise of another model ----------------------------------------------------------------
 
     def lender(self) -> RatingsModel | None:
-        """The free energies of the methods that point-estimate have no usable minimum over the
-        noise: they take EVB's.
+        """The EVB model that lends its noise to point-estimating methods, else None.
+
+        Their own free energies have no usable minimum over the noise.
         """
         if self.fixed_noise is not None or self.method.learns_noise:
             return None
@@ -91,7 +92,7 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
     # --- ranks ---------------------------------------------------------------------------------
 
     def wider(self, state: RatingsState) -> Self | None:
-        """Twice as many components to start with, where all of these are kept."""
+        """The model with twice as many components to start with, if all of these are kept."""
         if not state.rank == self.rank < self.most:
             return None
         return replace(self, rank=min(2 * self.rank, self.most))
@@ -102,7 +103,7 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
     def _more(self, state: RatingsState, data: RatingsCells) -> RatingsState | None:
         return with_one_more(state, data, self) if state.rank < self.most else None
 
-    # --- what was found ------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------
 
     def posterior(self, state: RatingsState, data: RatingsCells) -> RatingsPosterior:
         b, b_cov = state.b.astype(self.dtype), state.b_cov.astype(self.dtype)
@@ -133,8 +134,9 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
         return data.unit
 
     def free_energy(self, run: Run[RatingsState], data: RatingsCells) -> float:
-        """In the units of the ratings: both factors have the square root of the unit, biases all
-        of it.
+        """The free energy in the units of the ratings.
+
+        Each factor scales with the square root of the unit, and biases with the unit.
         """
         log_unit, factors = float(np.log(data.unit)), self.factors
         energy = run.free_energy + (data.n_cells + factors.points * self.biases) * log_unit
@@ -168,8 +170,9 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
 
 
 def _unseen(data: RatingsCells) -> float:
-    """Variance that a component can have in a cell, over that of the noise, if EVB does not keep
-    it: of n×m data with N cells, the strength at its threshold over N.
+    """Largest variance in a cell, over that of the noise, of a component that EVB does not keep.
+
+    For n×m data with N cells it is the strength at EVB's threshold, over N.
     """
     n, m = (float(size) for size in data.shape)
     least = learned_strength(np.array([evb_threshold(n, m)]), n, m, n, m)
@@ -186,8 +189,9 @@ def ratings_model(
     init: str = "closed",
     dtype: str = "float64",
 ) -> RatingsModel:
-    """The model of ratings, with as many components as their number allows; options as in
-    `MatrixFactorization`, None for what is to be found.
+    """The model of ratings, with at most as many components as the data allow.
+
+    Options are those of `MatrixFactorization`; None stands for what is to be estimated.
     """
     n, m = data.shape
     most = max(min(n, m) - 1, 0)

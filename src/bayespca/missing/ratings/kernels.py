@@ -1,4 +1,4 @@
-"""The posterior of the rows of one side given the other: by NumPy, what the loops compute.
+"""The posterior of the rows of one side given the other: a NumPy version of the compiled loops.
 
 Symmetric matrices are packed: their upper triangle, row by row, as `np.triu_indices` orders it.
 """
@@ -15,14 +15,14 @@ from bayespca.lowrank.kernels import given_gram
 
 from .cells import RatingsSide
 
-# Rows beyond which compiled loops are worth the second that numba takes to import.
+# Rows above which compiled loops are worth the second that numba takes to import.
 MANY = 200
-# Rows whose matrices are inverted at a time.
+# Number of rows whose matrices are inverted at a time.
 BLOCK = 4096
 
 
 class RatingsRegressors(NamedTuple):
-    """What one side is to the other: for each of its rows z = (b, 1), or b without biases.
+    """Moments of one side as regressors of the other: for each row z = (b, 1), or b without biases.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class RatingsRegressors(NamedTuple):
 
 
 class RowsTask(NamedTuple):
-    """What the rows of one side follow from: the other side, their prior, the noise, and whether
-    they are integrated out.
+    """Inputs of an update of rows: the other side, their prior, the noise, and whether they are
+    integrated out.
     """
 
     given: RatingsRegressors
@@ -53,9 +53,9 @@ class RowsTask(NamedTuple):
 class RatingsRows(NamedTuple):
     """The posterior of the rows of one side.
 
-    Means (n, K), packed covariances, log|Σᵢ| (n,), and what the fit takes from Σx²:
-    −2θᵀr + tr⟨θθᵀ⟩G (n,) for the θ, r and G of each row. Where θ is point-estimated, covariances
-    have no rows and log|Σᵢ| is 0.
+    Means (n, K), packed covariances, log|Σᵢ| (n,), and the change of Σx² by the fit,
+    −2θᵀr + tr⟨θθᵀ⟩G (n,), for the θ, r and G of each row. If θ is point-estimated, covariances have
+    no rows and log|Σᵢ| is 0.
     """
 
     mean: FloatArray
@@ -92,7 +92,7 @@ class RatingsRows(NamedTuple):
 def regressors(
     mean: FloatArray, cov: FloatArray, location: float, *, biases: bool
 ) -> RatingsRegressors:
-    """What rows with these moments are to the other side; m goes with their bias."""
+    """Regressors of the other side from moments of rows; m (`location`) is added to their bias."""
     K = mean.shape[1]
     i, j = np.triu_indices(K)
     second = mean[:, i] * mean[:, j]
@@ -149,7 +149,7 @@ def given_sums(
 
 
 def updated(side: RatingsSide, task: RowsTask) -> RatingsRows:
-    """The posterior of one side given the other, by whichever way is quicker."""
+    """The posterior of one side given the other, by NumPy or by compiled loops if rows are many."""
     if side.n_rows < MANY:
         return by_numpy(side, task)
     # numba takes a second to import, and its kernel a few more to compile for the first time.

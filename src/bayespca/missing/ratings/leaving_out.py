@@ -1,4 +1,4 @@
-"""What a posterior would predict of a rating that it has seen, had it not seen it."""
+"""Predictions of observed ratings, each as if it had been left out of the fit."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 
-# The leverage h that a rating may have. Beyond it the formula goes too far, as users and items
-# follow each other: on simulated ratings residuals are a quarter too large at 0.5, and two thirds
-# at 0.7.
+# Largest leverage h of a rating. Beyond it the formula overshoots, because users and items adapt to
+# each other: on simulated ratings residuals are a quarter too large at 0.5, and two thirds at 0.7.
 LARGEST = 0.5
 
 
 class LeftOut(NamedTuple):
-    """Mean of each rating, and the variance of this mean, without the rating itself; NaN where its
-    leverage is above `LARGEST`.
+    """Mean of each rating, and the variance of this mean, without the rating itself.
+
+    Both are NaN if its leverage is above `LARGEST`.
     """
 
     mean: FloatArray
@@ -26,12 +26,12 @@ class LeftOut(NamedTuple):
 def left_out(
     mean: FloatArray, variance: FloatArray, noise: FloatArray, values: FloatArray
 ) -> LeftOut:
-    """The normal density N(mean, variance) over the likelihood N(value | ·, noise) of one rating:
+    """Divide the density N(mean, variance) of a rating by its likelihood N(value | ·, noise):
 
-        mean − (value − mean)·h/(1 − h),    variance/(1 − h),    h = variance/noise,
+        mean − (value − mean)·h/(1 − h),    variance/(1 − h),    h = variance/noise.
 
-    exact where the posterior is normal and the model linear (Allen 1974), as it is in one side
-    given the other. Noise and priors stay as they were found with all ratings.
+    This is exact if the posterior is normal and the model linear (Allen 1974), as is the case for
+    one side given the other. Noise and priors stay as they were found with all ratings.
     """
     h = variance / noise
     h = np.where(h <= LARGEST, h, np.nan)

@@ -1,8 +1,8 @@
-"""Ratings on Dask: a block has all ratings of its users, what items need is summed up over blocks.
+"""Ratings on Dask: a block has all ratings of its users; sums over blocks update the items.
 
-In a sweep each block finds the posterior of its users from that of the items, which is sent, and
-what the items need of it: G and r of `kernels` for each item. These are merged in a tree and come
-here, where the items' posterior is found. Nothing is kept of users from one sweep to the next.
+In a sweep the posterior of the items is sent to each block, which computes the posterior of its
+users and the sums that the items need: G and r of `kernels` for each item. These sums are merged in
+a tree and returned, and the items are updated here. Users are not kept from one sweep to the next.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .kernels import given_sums, quadratic
 
 @dataclass(frozen=True, eq=False)
 class UserCells:
-    """All ratings of some users, whose ids are `users`."""
+    """All ratings of the users with ids `users`."""
 
     users: Identifiers
     side: RatingsSide
 
     def __sizeof__(self) -> int:
-        """Bytes: Dask goes by them when it makes room in the memory of a worker."""
+        """Size in bytes, by which Dask decides what to evict from the memory of a worker."""
         arrays = (self.users, self.side.starts, self.side.other, self.side.values)
         return int(sum(a.nbytes for a in arrays))
 
 
 @dataclass(frozen=True, eq=False)
 class DistantRatings:
-    """`RatingsCells` whose rows are on workers: `blocks` become `UserCells`, scaled."""
+    """`RatingsCells` whose rows are on workers: `blocks` are tasks that give scaled `UserCells`."""
 
     blocks: tuple[Delayed, ...]
     shape: tuple[int, int]
@@ -58,7 +58,7 @@ class DistantRatings:
         return total_over(self.blocks, _digests)
 
     def swept(self, task: SweepTask) -> Sweep:
-        """Rows where they are, then columns from sums over them."""
+        """Update rows on the workers, then columns here from sums over rows."""
         sums = total_over(self.blocks, _item_sums, task)
         columns = given_sums(
             sums.second,
@@ -102,7 +102,7 @@ class DistantRatings:
         return _MatrixElsewhere(blocks, self.shape[1])
 
     def who(self) -> tuple[Identifiers, NDArray[np.int64], NDArray[np.int32]]:
-        """Ids of the users, where their cells begin, and the items of these: all of it, here."""
+        """Fetch the ids of all users, where their cells begin, and the items of the cells."""
         found = computed(*mapped_parts(_who, self.blocks))
         users, counts, items = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return users, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), items
@@ -112,8 +112,10 @@ class DistantRatings:
 
 
 class ItemSums(NamedTuple):
-    """Over the cells of each item, for z = (a, 1), or a without biases: Σ⟨zzᵀ⟩, packed, Σx⟨z⟩ and
-    Σ⟨z(u + m)⟩. Over all users: see `Sweep`; `squares` without Σx².
+    """Sums over users, for z = (a, 1), or z = a without biases.
+
+    `second`, `cross` and `drift` are Σ⟨zzᵀ⟩, packed, Σx⟨z⟩ and Σ⟨z(u + m)⟩ over the cells of each
+    item. The others are sums over all users as in `Sweep`, `squares` without Σx².
     """
 
     second: FloatArray
@@ -141,13 +143,13 @@ def _item_sums(cells: UserCells, task: SweepTask) -> ItemSums:
 
 
 def _matrix(side: RatingsSide, values: FloatArray, m: int) -> Any:
-    """Users × items."""
+    """Sparse matrix of users × items."""
     return scipy.sparse.csr_array((values, side.other, side.starts), shape=(side.n_rows, m))
 
 
 @dataclass(frozen=True, eq=False)
 class RowsElsewhere:
-    """`SweptRows` on workers: most of what is asked of them follows from the sums."""
+    """`SweptRows` on workers; most answers follow from the sums."""
 
     data: DistantRatings
     task: SweepTask
@@ -162,7 +164,7 @@ class RowsElsewhere:
     def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
         sums, K = self.sums, self.task.prior_a.size
         second = unpacked(sums.second, K)
-        # A component has no part of u: aₕ = wᵀz, where the shift goes with the 1 of z.
+        # A component does not depend on u: aₕ = wᵀz, with the shift as the weight of the 1 in z.
         w = to[h, :K].copy()
         if self.task.biases:
             w[-1] = to[h, K]
@@ -199,7 +201,7 @@ def _squares_of_users(cells: UserCells, v: FloatArray, shrinkage: float) -> floa
 
 
 def _beside(side: RatingsSide, v: FloatArray, shrinkage: float) -> tuple[FloatArray, FloatArray]:
-    """Biases of users beside those of items, and what both leave of the cells."""
+    """Biases of users given those of items, and the residuals of the cells."""
     rest = side.values - v[side.other]
     u = RatingsSide(side.starts, side.other, rest).totals / (side.counts + shrinkage)
     return u, rest - np.repeat(u, side.counts)
@@ -219,13 +221,13 @@ def _rest_of_state(cells: UserCells, task: SweepTask, b: FloatArray) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _MatrixElsewhere:
-    """`LeftOver` on workers: blocks become sparse matrices of users × `m` items."""
+    """`LeftOver` on workers; `blocks` are tasks that give sparse matrices of users × `m` items."""
 
     blocks: tuple[Delayed, ...]
     m: int
 
     def singular(self, rank: int) -> tuple[FloatArray, FloatArray]:
-        """By Lanczos' iteration: a product with the matrix and its transpose is one pass."""
+        """Lanczos iteration, in which a product with the matrix and its transpose is one pass."""
         m, blocks = self.m, tuple(kept(self.blocks))
 
         def product(v: FloatArray) -> FloatArray:
@@ -235,7 +237,7 @@ class _MatrixElsewhere:
             squares, vectors = np.linalg.eigh(product(np.eye(m)))
         else:
             begin = np.random.default_rng(0).normal(size=m)
-            if not product(begin).any():  # which Lanczos' iteration does not begin with
+            if not product(begin).any():  # the Lanczos iteration cannot start from zeros
                 return np.eye(m, rank), np.zeros(rank)
             operator = scipy.sparse.linalg.LinearOperator((m, m), product, dtype=np.float64)
             squares, vectors = scipy.sparse.linalg.eigsh(operator, rank, v0=begin)
@@ -247,7 +249,7 @@ def _product(matrix: Any, v: FloatArray) -> FloatArray:
     return np.asarray(matrix.T @ (matrix @ v))
 
 
-# --- what comes here ---------------------------------------------------------------------------
+# --- what is fetched ---------------------------------------------------------------------------
 
 
 def _digests(cells: UserCells) -> list[str]:
@@ -264,11 +266,11 @@ def _posterior(cells: UserCells, task: SweepTask, dtype: Any) -> tuple[Numbers, 
     return found.mean.astype(dtype), found.cov.astype(dtype)
 
 
-# --- from ratings as they were given -----------------------------------------------------------
+# --- scaling of the ratings --------------------------------------------------------------------
 
 
 class _CellCounts(NamedTuple):
-    """Users, cells and Σx of some blocks."""
+    """Numbers of users and cells, and Σx, of some blocks."""
 
     users: int
     cells: int
@@ -276,7 +278,7 @@ class _CellCounts(NamedTuple):
 
 
 class _ItemCounts(NamedTuple):
-    """Cells and Σx of each item, and Σx² of all."""
+    """Number of cells and Σx of each item, and Σx² over all cells."""
 
     counts: FloatArray
     totals: FloatArray
@@ -284,7 +286,7 @@ class _ItemCounts(NamedTuple):
 
 
 def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatings:
-    """Blocks of `UserCells` as they were given, as `sorted_both_ways` has those in memory."""
+    """Scaled ratings from blocks of `UserCells`, as `sorted_both_ways` makes them in memory."""
     n, n_cells, total = total_over(blocks, _counts)
     location = total / n_cells if center else 0.0
     unit = float(np.sqrt(total_over(blocks, _squares, location) / n_cells)) or 1.0

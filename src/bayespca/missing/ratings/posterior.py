@@ -1,4 +1,4 @@
-"""What is read from the posterior of a factorization of ratings: predictions with their spread."""
+"""Posterior of a factorization of ratings, and predictions from it with their spread."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from .spread import Known, covariances_of_rows
 
 Places = NDArray[np.intp]
 
-# Pairs that are predicted at a time.
+# Number of pairs to predict at a time.
 CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
 class RatingsFactor:
-    """One side: means of its rows (factors, then the bias) (n, K), their covariances, packed, and
-    the prior variances (K,). Where the rows are point-estimated, covariances have no rows. `spread`
-    are covariances with the other side integrated out, for intervals; without rows, they are `cov`.
+    """Posterior of one side.
+
+    `mean` holds the means of its rows (factors, then the bias) (n, K), `cov` their covariances,
+    packed, without rows if they are point-estimated, and `prior` the prior variances (K,). `spread`
+    holds covariances with the other side integrated out, for intervals; without rows, these are
+    `cov`.
     """
 
     mean: Matrix
@@ -35,11 +38,11 @@ class RatingsFactor:
 
     @property
     def wide(self) -> FloatArray:
-        """The covariances that intervals are made of."""
+        """The covariances to use for intervals."""
         return self.spread if len(self.spread) else self.cov
 
     def at(self, places: Places) -> tuple[FloatArray, FloatArray]:
-        """Means and covariances (k, K, K) of some rows; −1 stands for one that was never seen."""
+        """Means and covariances (k, K, K) of some rows; −1 stands for a row never seen."""
         K = self.prior.size
         new = places < 0
         mean = self.mean[places].astype(np.float64)
@@ -61,7 +64,7 @@ class RatingsFactor:
 
     @property
     def variances(self) -> FloatArray:
-        """The diagonals of the covariances that intervals are made of."""
+        """The diagonals of `wide`."""
         i, j = np.triu_indices(self.prior.size)
         return np.asarray(self.wide[:, i == j])
 
@@ -94,7 +97,7 @@ class RatingsPosterior:
     def rank(self) -> int:
         return int(self.rows.prior.size) - self.biases
 
-    # --- what a factorization is asked; draws of one (`missing.sampled`) answer the same ---------
+    # --- the interface that it shares with draws (`missing.sampled`) ----------------------------
 
     def predicted(self, rows: Places, columns: Places) -> FloatArray:
         return predict(self, rows, columns)
@@ -108,7 +111,7 @@ class RatingsPosterior:
         return predict_all(self, row)
 
     def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> RatingsPosterior:
-        """The same with one row, who has rated these columns."""
+        """The posterior with a single new row in place of all, given its ratings of `columns`."""
         starts = np.array([0, columns.size], dtype=np.int64)
         side = RatingsSide(starts, columns, (values - self.location) / self.unit)
         return replace(self, rows=with_columns_uncertain(self, side))
@@ -136,7 +139,7 @@ def predict(posterior: RatingsPosterior, rows: Places, columns: Places) -> Float
 def predict_and_std(
     posterior: RatingsPosterior, rows: Places, columns: Places, *, noise: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    """The same, and the standard deviation of a rating, or of its mean without `noise`.
+    """`predict`, and the standard deviation of a rating, or of its mean without `noise`.
 
     Var = zᵀCθz + yᵀCφy + tr CₐC_b for θ = (a, u), φ = (b, v), z = (b, 1), y = (a, 1).
     """
@@ -152,7 +155,7 @@ def predict_and_std(
 
 
 def predict_all(posterior: RatingsPosterior, row: int) -> FloatArray:
-    """Posterior mean of the ratings of all columns by one row; −1 for one that was never seen."""
+    """Posterior mean of the ratings of all columns by one row; −1 stands for a row never seen."""
     H, b = posterior.rank, posterior.columns.mean
     (a,) = _means(posterior.rows, np.array([row]))
     low = b[:, :H] @ a[:H]
@@ -160,7 +163,7 @@ def predict_all(posterior: RatingsPosterior, row: int) -> FloatArray:
 
 
 def fold_in(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
-    """Rows that were not there, from their ratings alone: columns stay as they are."""
+    """Posterior of new rows from their ratings alone; columns stay as they are."""
     used, other = np.unique(side.other, return_inverse=True)
     columns = posterior.columns
     mean = columns.mean[used].astype(np.float64)
@@ -174,7 +177,7 @@ def fold_in(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
 
 
 def with_columns_uncertain(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
-    """The same as `fold_in`, with what is uncertain of the columns that have ratings."""
+    """`fold_in`, with `spread` that includes the uncertainty of the columns rated."""
     rows, columns = fold_in(posterior, side), posterior.columns
     if not (len(rows.cov) and len(columns.cov)):
         return rows

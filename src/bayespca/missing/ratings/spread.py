@@ -1,12 +1,12 @@
 """Covariances of users and items with the other side integrated out, for intervals.
 
-A factorised posterior has those of given users, or items: an interval that is made of them holds
-too little where ratings are few. Seen from a user, a rating measures zᵀθ, with noise of variance σ²
-and what is not known of the item, ⟨yᵀCy⟩:
+The covariances of a factorised posterior take the other side as given, so intervals made of them
+are too narrow if ratings are few. To a user, a rating measures zᵀθ, with noise of variance σ² plus
+the uncertainty of the item, ⟨yᵀCy⟩:
 
     Σᵢ⁻¹ = Σⱼ zⱼzⱼᵀ/(σ² + ⟨yᵢᵀCⱼyᵢ⟩) + 1/c²
 
-and the same with sides exchanged, in turns until both settle.
+and likewise with the sides exchanged. Both are updated in turn for a few rounds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from bayespca.arrays.types import FloatArray
 from .cells import RatingsSide
 from .kernels import BLOCK, regressors
 
-# Rounds over both sides: with a second one, standard deviations of few ratings are within one per
-# cent of those of many.
+# Rounds over both sides. With two, standard deviations for few ratings are within one per cent of
+# those after many rounds.
 ROUNDS = 2
 
 
 class Known(NamedTuple):
-    """What is known of one side: means (n, K), covariances, packed, and prior variances (K,)."""
+    """Moments of one side: means (n, K), covariances, packed, and prior variances (K,)."""
 
     mean: FloatArray
     cov: FloatArray
@@ -47,7 +47,7 @@ def covariances_of_rows(
 def information_of_columns(
     side: RatingsSide, rows: Known, columns: Known, s2: float, *, biases: bool
 ) -> FloatArray:
-    """Σᵢ yᵢyᵢᵀ/(σ² + ⟨zⱼᵀCᵢzⱼ⟩) over the cells of each column, packed, given those of rows."""
+    """Σᵢ yᵢyᵢᵀ/(σ² + ⟨zⱼᵀCᵢzⱼ⟩) over the cells of each column, packed, given Cᵢ of rows."""
     weights = 1 / (s2 + _unknown_of_rows(side, rows, columns, biases=biases))
     matrix = _matrix(side, weights, len(columns.mean))
     return np.asarray(matrix.T @ _outer(rows, biases=biases))
@@ -84,7 +84,7 @@ def _outer(known: Known, *, biases: bool) -> FloatArray:
 
 
 def _twice(known: Known) -> FloatArray:
-    """Covariances for sums over pairs, of which each is there once."""
+    """Packed covariances with off-diagonal entries doubled, as packing stores each pair once."""
     i, j = np.triu_indices(known.prior.size)
     return np.asarray(known.cov * np.where(i == j, 1.0, 2.0))
 

@@ -1,4 +1,4 @@
-"""Where the sweeps over ratings start: shrunken means, and singular vectors of what they leave."""
+"""Starts of the sweeps over ratings: shrunken means, and singular vectors of their residuals."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bayespca.spectrum.tolerances import START_NOISE
 from .data import LeftOver, RatingsCells
 from .step import RatingsProblem, RatingsState, task_of
 
-# Ratings that a mean is shrunk by.
+# Number of ratings of 0 by which each mean is shrunk.
 SHRINKAGE = 5.0
 
 
 def start(data: RatingsCells, problem: RatingsProblem, rank: int) -> RatingsState:
-    """Biases, then `rank` components of the residual matrix with zeros for what is not there."""
+    """Start from biases and `rank` components of their residuals, with zeros in missing cells."""
     begin, rest = _with_biases(data, problem)
     return _with_components(begin, *_leading(rest, data, rank))
 
@@ -26,24 +26,24 @@ def start(data: RatingsCells, problem: RatingsProblem, rank: int) -> RatingsStat
 def random_start(
     data: RatingsCells, problem: RatingsProblem, rank: int, rng: np.random.Generator
 ) -> RatingsState:
-    """Columns from normal draws as large as the data, biases as in `start`."""
+    """Start from columns drawn from a standard normal, with biases as in `start`."""
     begin, _ = _with_biases(data, problem)
     return _with_components(begin, rng.normal(size=(data.shape[1], rank)), np.ones(rank))
 
 
 def with_one_more(state: RatingsState, data: RatingsCells, problem: RatingsProblem) -> RatingsState:
-    """One more component: the strongest of what is left when rows have explained their part."""
+    """The state with one more component: the strongest in the residuals."""
     rest = data.left_over(task_of(state, problem), state.b)
     return _with_components(state, *_leading(rest, data, 1))
 
 
 def _with_biases(data: RatingsCells, problem: RatingsProblem) -> tuple[RatingsState, LeftOver]:
-    """A start without components, and what it leaves."""
+    """A start without components, and its residuals."""
     n, m = data.shape
     biases = problem.biases
     v = data.column_totals / (data.column_counts + SHRINKAGE) * biases
     squares, rest = data.without_biases(v, SHRINKAGE if biases else None)
-    # No uncertainty yet: the first sweep finds it.
+    # Covariances are zero until the first sweep finds them.
     cov = np.zeros((m if problem.factors.family.integrates_b else 0, int(biases)))
     prior_a, prior_b = (np.array([x + 1e-6] * biases) for x in (squares / n, np.mean(v**2)))
     noise = problem.fixed_noise or START_NOISE
@@ -52,7 +52,7 @@ def _with_biases(data: RatingsCells, problem: RatingsProblem) -> tuple[RatingsSt
 
 
 def _with_components(state: RatingsState, new: FloatArray, size: FloatArray) -> RatingsState:
-    """More columns before the bias; `size` is their prior variance in A and B."""
+    """The state with more components before the bias; `size` is their prior variance in A and B."""
     H, K = state.rank, state.b.shape[1] + size.size
     b = np.insert(state.b, [H] * size.size, new, axis=1)
     old = np.delete(np.arange(K), np.arange(H, H + size.size))
@@ -70,8 +70,8 @@ def _with_components(state: RatingsState, new: FloatArray, size: FloatArray) -> 
 def _leading(rest: LeftOver, data: RatingsCells, rank: int) -> tuple[FloatArray, FloatArray]:
     """Columns b of the strongest components of the n×m matrix, and their c² with cₐ = c_b.
 
-    Zeros in the place of cells that are not there make a component weaker by the share of those
-    that are: started as weak as that, it would be switched off. Nothing has none.
+    Zeros in missing cells make a component weaker by the share of observed cells; started that
+    weak, it would be switched off, so its size is corrected. Components of size 0 are left out.
     """
     n, m = data.shape
     if not rank:

@@ -2,13 +2,13 @@
 
     x_ij = m + u_i + v_j + Σₕ a_ih b_jh + ε,  u ~ N(0, c_u²), v ~ N(0, c_v²), a ~ N(0, cₐ²), …
 
-for the cells that are there (aistats2014 Section 4.1, with biases). The posterior is
-r(A, u)·r(B, v), where each row θᵢ = (aᵢ, uᵢ) has its own covariance, and so has each column
-(bⱼ, vⱼ); it is 0 where a factor is point-estimated. All prior variances are learned. m has a flat
-prior and no uncertainty.
+for the observed cells (aistats2014 Section 4.1, with biases). The posterior is r(A, u)·r(B, v),
+where each row θᵢ = (aᵢ, uᵢ) and each column (bⱼ, vⱼ) has its own covariance, which is 0 if the
+factor is point-estimated. All prior variances are learned. m has a flat prior and no uncertainty.
 
-After each sweep A is moved against v, B against u and both against m, and the latent space turned
-and stretched, to where the free energy is lowest; the likelihood does not see any of it.
+After each sweep, means are shifted between A and v, between B and u, and between biases and m, and
+the latent space is turned and stretched, to where the free energy is lowest; none of this changes
+the likelihood.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHED
 from .data import RatingsCells, Sweep, SweepTask
 from .kernels import regressors
 
-# Nats that a component hardly ever costs for a row or a column.
+# Nats per row or column that a component hardly ever costs.
 COSTLY = 5.0
 
 
 @dataclass(frozen=True)
 class RatingsProblem:
-    """What is to be fitted; `fixed_noise` is None where the noise is learned."""
+    """The problem to solve; `fixed_noise` is None if the noise is learned."""
 
     factors: Factors
     biases: bool
@@ -43,16 +43,16 @@ class RatingsProblem:
 
     @property
     def prunes(self) -> bool:
-        """Whether components go when the free energy is lower without them."""
+        """Whether components are dropped when the free energy is lower without them."""
         return self.factors.family == VB
 
 
 @dataclass(frozen=True, eq=False)
 class RatingsState:
-    """All that the next sweep needs: rows follow from it.
+    """Everything the next sweep needs; rows follow from it.
 
-    `b` are the means of the columns' (b, v) (m, K), `b_cov` their covariances, packed, without rows
-    where they are point-estimated; `prior_a` and `prior_b` (K,) end with those of the biases.
+    `b` holds the means of the columns' (b, v) (m, K), and `b_cov` their packed covariances, which
+    have no rows if columns are point-estimated; `prior_a` and `prior_b` (K,) end with the biases.
     """
 
     b: FloatArray
@@ -69,7 +69,7 @@ class RatingsState:
         return int(self.prior_a.size) - self.biases
 
     def without(self, h: int) -> RatingsState:
-        """One component less."""
+        """The state without component h."""
         i, j = np.triu_indices(self.b.shape[1])
         return replace(
             self,
@@ -86,7 +86,7 @@ class RatingsState:
 def step(
     state: RatingsState, data: RatingsCells, problem: RatingsProblem
 ) -> tuple[RatingsState, Info]:
-    """Rows, columns, the best coordinates, priors, noise, and components that pay."""
+    """One sweep: update rows, columns, coordinates, priors, noise and rank."""
     sweep = data.swept(task_of(state, problem))
     settled = _settled(sweep, state.n_gone, data, problem)
     settled = _with_components_that_pay(settled, sweep, data)
@@ -95,7 +95,7 @@ def step(
 
 
 def task_of(state: RatingsState, problem: RatingsProblem) -> SweepTask:
-    """What a sweep needs to know of a state."""
+    """The part of a state that a sweep needs."""
     family, biases = problem.factors.family, problem.biases
     return SweepTask(
         given=regressors(state.b, state.b_cov, state.location, biases=biases),
@@ -114,9 +114,9 @@ def task_of(state: RatingsState, problem: RatingsProblem) -> SweepTask:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """New coordinates (a, u, 1) ↦ Tₐ(a, u, 1), the same for columns, and the m that goes with them.
+    """New coordinates (a, u, 1) ↦ Tₐ(a, u, 1), likewise for columns, and the m that goes with them.
 
-    `Ma` and `Mb` are Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over rows and over columns there.
+    `Ma` and `Mb` are Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over rows and over columns in these coordinates.
     """
 
     to_a: FloatArray
@@ -137,8 +137,10 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class SettledRatings:
-    """A sweep in the best coordinates: the moments there, and the components that are `kept`, the
-    bias among them; `residual` is Σ⟨(x − ãᵀb̃)²⟩ over the cells.
+    """Result of a sweep in the best coordinates.
+
+    `moments` are those in these coordinates, `kept` the components that stay, bias included, and
+    `residual` is Σ⟨(x − ãᵀb̃)²⟩ over the cells.
     """
 
     problem: RatingsProblem
@@ -192,11 +194,11 @@ def _settled(
 
 
 def _best_coordinates(sweep: Sweep, problem: RatingsProblem) -> tuple[Coordinates, float]:
-    """Where the free energy is lowest, and 2·log|R| of the turn R of A."""
+    """Coordinates with the lowest free energy, and 2·log|R| of the turn R of A."""
     task, Ma, Mb = sweep.task, sweep.augmented_a, sweep.columns.augmented
     found = Coordinates(np.eye(len(Ma)), np.eye(len(Mb)), Ma, Mb, task.location)
     if problem.biases:
-        # a − α, and v + αᵀb + β in exchange, with m − β; then the same with the sides changed.
+        # a − α in exchange for v + αᵀb + β and m − β; then the same with the sides exchanged.
         move, own = _best_shift(found.Ma, found.Mb, task.prior_a, task.prior_b)
         found = found.moved(own, move, float(move[-2, -1]))
         move, own = _best_shift(found.Mb, found.Ma, task.prior_b, task.prior_a)
@@ -213,7 +215,7 @@ def _best_coordinates(sweep: Sweep, problem: RatingsProblem) -> tuple[Coordinate
 def _best_shift(
     M: FloatArray, other: FloatArray, prior: FloatArray, prior_other: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The maps for a − α, and for v + αᵀb + β, that the priors like best.
+    """The maps for v + αᵀb + β and for a − α that are most probable under the priors.
 
     (n/cₐ² + ΣzzᵀC/c_v²)(α, β) = (Σa/cₐ², 0) − Σzv/c_v² with z = (b, 1).
     """
@@ -233,7 +235,7 @@ def _best_shift(
 def _best_priors(
     Sa: FloatArray, Sb: FloatArray, shape: tuple[int, int], problem: RatingsProblem
 ) -> tuple[FloatArray, FloatArray]:
-    """Those of the components are equal for A and B, those of the biases each its own."""
+    """Best prior variances: equal in A and B for components, separate for the biases."""
     H = Sa.size - problem.biases
     prior_a, prior_b = problem.factors.priors(Sa[:H], Sb[:H])
     if not problem.biases:
@@ -246,13 +248,13 @@ def _best_priors(
     )
 
 
-# --- components that go ------------------------------------------------------------------------
+# --- dropping components -----------------------------------------------------------------------
 
 
 def _with_components_that_pay(
     settled: SettledRatings, sweep: Sweep, data: RatingsCells
 ) -> SettledRatings:
-    """Drop components that are zero or, under empirical VB, better left out."""
+    """Drop components that are zero or, under empirical VB, do not pay."""
     H, moments = settled.rank, settled.moments
     if settled.problem.prunes:
         if not H or _is_plain(settled, H - 1, data):
@@ -269,9 +271,9 @@ def _with_components_that_pay(
 
 
 def _is_plain(settled: SettledRatings, h: int, data: RatingsCells) -> bool:
-    """Whether a component explains so much that it need not be seen whether it pays.
+    """Whether a component explains so much that it clearly pays, which saves a test.
 
-    What it explains, were cells spread evenly, against more nats than rows and columns could cost.
+    Compares what it would explain in evenly spread cells with more nats than it could cost.
     """
     (n, m), moments = data.shape, settled.moments
     explained = data.n_cells * moments.Sa[h] / n * moments.Sb[h] / m
@@ -279,7 +281,7 @@ def _is_plain(settled: SettledRatings, h: int, data: RatingsCells) -> bool:
 
 
 def _without(settled: SettledRatings, h: int, sweep: Sweep) -> SettledRatings:
-    """Drop a component and keep everything else; those after it have gone already."""
+    """Drop component h and keep everything else; those dropped before had higher indices."""
     task, to = sweep.task, settled.coordinates
     along_a = along_b = 0.0
     unit = np.eye(task.prior_a.size)[h]
@@ -298,7 +300,7 @@ def _without(settled: SettledRatings, h: int, sweep: Sweep) -> SettledRatings:
 
 
 def _residual_without(to: Coordinates, h: int, sweep: Sweep) -> float:
-    """What Σ⟨(x − ãᵀb̃)²⟩ gains for ã = (a, u, 1) and b̃ = (b, 1, v + m).
+    """Increase of Σ⟨(x − ãᵀb̃)²⟩ without component h, for ã = (a, u, 1) and b̃ = (b, 1, v + m).
 
     2Σ⟨(x − ãᵀb̃)aₕbₕ⟩ + Σ⟨aₕ²⟩⟨bₕ²⟩
     """
@@ -313,11 +315,11 @@ def _residual_without(to: Coordinates, h: int, sweep: Sweep) -> float:
     return 2 * sweep.rows.beside(to.to_a, h, b, right)
 
 
-# --- the state that follows --------------------------------------------------------------------
+# --- the next state ----------------------------------------------------------------------------
 
 
 def _next(settled: SettledRatings, sweep: Sweep) -> RatingsState:
-    """Columns in the new coordinates."""
+    """The next state: columns in the new coordinates."""
     columns, kept, K = sweep.columns, settled.kept, sweep.task.prior_b.size
     to_b = settled.coordinates.to_b[kept]
     T, shift = to_b[:, :K], to_b[:, K]

@@ -1,1 +1,1 @@
-"""Ratings by exact sampling: draws from the posterior of users, items and their priors."""
+"""Factorization of ratings by sampling: draws from the posterior of users, items and priors."""

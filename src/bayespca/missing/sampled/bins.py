@@ -1,4 +1,4 @@
-"""When ratings were given: runs of cells of one row in bins of time, of several widths."""
+"""Times of ratings: runs of cells of one row in bins of time, at several widths."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import Counts, FloatArray
 from bayespca.missing.ratings.cells import RatingsSide
 
-# Bins of a level are so many times narrower than those of the level before.
+# Ratio of the widths of bins of successive levels.
 FACTOR = 16
-# A level has so many times the runs of the level before, and for each cell at most so many.
+# Least ratio of the numbers of runs of successive levels, and most runs per cell.
 FINER, SHARED = 1.25, 0.75
-# Widths from a sixteenth of all time to a millionth: from two weeks to 18 seconds of 200 days.
+# Widths from a sixteenth of all time to a millionth: of 200 days, from 12 days to 16 seconds.
 LEVELS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class TimeScale:
-    """The ladder of bins: when it begins, how long it is, and which of its levels tell cells apart.
+    """The hierarchy of bins: its origin, its length, and the levels that are in use.
 
-    Numbers are of any unit, since bins are parts of all time.
+    Times may be in any unit, since bins are fractions of the whole span.
     """
 
     origin: float
@@ -30,7 +30,7 @@ class TimeScale:
     levels: tuple[int, ...]
 
     def keys(self, rows: NDArray[np.intp], times: FloatArray, level: int) -> NDArray[np.int64]:
-        """A number for each row and bin, −1 for rows that are not known and outside all time."""
+        """A number for each pair of row and bin; −1 for unknown rows and times out of range."""
         count = FACTOR**level
         part = (times - self.origin) / self.span
         bins = np.minimum(np.floor(part * count), count - 1)
@@ -40,9 +40,10 @@ class TimeScale:
 
 @dataclass(frozen=True, eq=False)
 class TimeBins:
-    """Runs of cells for each level: `order` sorts cells by row and time, run r of a level begins at
-    starts[r] of these, and keys[r] says whose and when it is. `to_columns` takes the order of rows
-    to that of columns.
+    """Runs of cells for each level.
+
+    `order` sorts cells by row and time; run r of a level begins at its starts[r], and keys[r]
+    encodes row and bin. `to_columns` permutes cells sorted by rows to cells sorted by columns.
     """
 
     scale: TimeScale
@@ -56,24 +57,24 @@ class TimeBins:
         return self.keys[level] // FACTOR ** self.scale.levels[level]
 
     def parents(self, level: int) -> NDArray[np.intp]:
-        """The run of the level before that has each run."""
+        """For each run, the run of the level before that contains it."""
         return np.searchsorted(self.starts[level - 1], self.starts[level], side="right") - 1
 
     def summed(self, level: int, values: FloatArray) -> FloatArray:
-        """Σ over the cells of each run, cells in `order`."""
+        """Σ over the cells of each run; `values` are in `order`."""
         return np.add.reduceat(values, self.starts[level])
 
     def spread_out(self, level: int, values: FloatArray) -> FloatArray:
-        """A number of each run for its cells, in `order`."""
+        """Repeat the value of each run for its cells, in `order`."""
         edges = np.append(self.starts[level], self.order.size)
         return np.repeat(values, np.diff(edges))
 
 
 def binned(side: RatingsSide, times: FloatArray) -> TimeBins:
-    """Bins for times of the cells of a side of rows, in its order.
+    """Bins for the times of the cells of a side of rows, in its order.
 
-    Levels in which few cells share a run, and those that part little further, are left out: their
-    effects would hardly differ from those of the noise, or of the level before.
+    Levels in which few cells share a run are left out, because their effects would hardly differ
+    from noise; so are levels with hardly more runs than the level before.
     """
     rows = np.repeat(np.arange(side.n_rows), side.counts)
     order = np.lexsort((times, rows))

@@ -1,4 +1,4 @@
-"""The loops over ratings that draw rows; `kernels.by_numpy` says what they compute."""
+"""Compiled loops over ratings that draw rows; `kernels.by_numpy` shows what they compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .kernels import Chances, DrawnRows, DrawTask
 
 
 def by_loops(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
-    """One row after another, each by one thread: the same numbers for any number of threads."""
+    """`kernels.by_numpy`, each row by one thread: draws do not depend on the number of threads."""
     n, K = chances.normal.shape
     found = DrawnRows(np.zeros((n, K)), np.ones(n), np.zeros(n))
     cells, given = (side.starts, side.other, side.values), tuple(task.given())
@@ -39,7 +39,7 @@ def by_loops(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chance
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _rows(cells, given, noise, prior, edge, old, chances, out):  # type: ignore[no-untyped-def]
-    """The rows between two edges: `out` is what `DrawnRows` has."""
+    """Draw the rows between two edges; `out` holds the arrays of `DrawnRows`."""
     low, high = edge
     theta, weights, squares = out
     precision, pull = prior

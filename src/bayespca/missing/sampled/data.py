@@ -1,4 +1,4 @@
-"""Ratings in memory with what else is known of users and items."""
+"""Ratings in memory, with features of users and items and times of ratings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from .rated import Rated
 
 @dataclass(frozen=True, eq=False)
 class FeaturedRatings(Ratings):
-    """Ratings, and features of rows (n, p) and of columns (m, q); there may be none of either.
+    """Ratings, and features of rows (n, p) and of columns (m, q); either may have none.
 
-    `implicit`: what a row has rated at all is a feature of it, and who has rated a column of that.
-    `bins` says when each cell was rated, where that is known.
+    With `implicit`, the set of columns that a row has rated is a feature of the row, and the set of
+    rows that have rated a column is a feature of the column. `bins` says when each cell was
+    rated, if known.
     """
 
     row_features: Features
@@ -46,7 +47,7 @@ class FeaturedRatings(Ratings):
         return [*super().digests(), *features, self.implicit, *when]
 
     def without_drift(self, drift: DriftDraw) -> tuple[RatingsSide, RatingsSide]:
-        """Cells by rows and by columns, less the drift of each."""
+        """Cells sorted by rows and by columns, minus their drift."""
         if self.bins is None:
             return self.by_rows, self.by_columns
         values = self.by_rows.values - drift.of_cells(self.bins)
@@ -62,8 +63,9 @@ def with_features(
     implicit: bool = False,
     times: FloatArray | None = None,
 ) -> FeaturedRatings:
-    """Ratings with features in units in which they have mean 0 and variance 1, as sparse ones have
-    already, and with times of cells in the order of rows.
+    """Ratings with standardized features, and with times of cells, sorted by rows.
+
+    Sparse features must be standardized already.
     """
     given = zip((of_rows, of_columns), data.shape, strict=True)
     rows, columns = (

@@ -1,4 +1,4 @@
-"""Draws from the posterior of ratings, and what is predicted from them."""
+"""Draws from the posterior of ratings, and predictions from them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .rated import shift_of_new
 from .step import RatingsDraw, SampledProblem, SampledState, row_biases
 
 Places = NDArray[np.intp]
-# Numbers that NumPy handles before numba would have been imported.
+# Numbers that NumPy handles in the time it takes to import numba.
 FEW = 200_000
-# Rounds in which a new user finds the noise of their own.
+# Rounds in which the noise of a new user is found.
 ROUNDS = 5
 
 
 class Predicted(NamedTuple):
-    """Mean and variance of the mean of each rating, and its noise variance."""
+    """Mean of each rating, the variance of this mean, and the noise variance."""
 
     mean: FloatArray
     variance: FloatArray
@@ -34,13 +34,13 @@ class Predicted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RatingsDraws:
-    """Draws of all chains, one chain after the other: rows (draw, n, K), columns (draw, m, K),
-    weights, priors, noise precisions and ν of the weights of rows and of columns, 0 where all cells
-    have the same noise; for ratings less `location` and over `unit`. `row_implicit` (draw, m, K)
-    has what columns say of who rates them, without columns where they say nothing, for
-    `row_centre` (m,): see `implicit`. `row_spread` and `column_spread` (draw, K, K) are how much
-    more than Λ⁻¹ those vary of whom nothing is known; 0 where there are none. `drift` is None where
-    times were not known.
+    """Draws of all chains, one chain after the other, for (rating − `location`)/`unit`.
+
+    There are rows (draw, n, K), columns (draw, m, K), their weights and priors, noise precisions,
+    and ν of the weights of rows and columns, which is 0 if all cells have the same noise.
+    `row_implicit` (draw, m, K) and `row_centre` (m,) are y and f̄ of `implicit`; they are empty
+    without implicit feedback. `row_spread` and `column_spread` (draw, K, K) add to Λ⁻¹ for rows and
+    columns of which nothing is known; they may be empty. `drift` is None if times are unknown.
     """
 
     rows: Matrices
@@ -76,7 +76,7 @@ class RatingsDraws:
     def noise_variances(self) -> FloatArray:
         """1/(ταβ) of each draw, with geometric means of α and β.
 
-        τ alone says little: weights that are all larger by a factor do the same.
+        τ alone says little: a common factor of all weights has the same effect.
         """
         logs = [np.log(w).mean(axis=1) for w in (self.row_weights, self.column_weights)]
         return np.asarray(np.exp(-sum(logs)) / self.noise_precision)
@@ -101,22 +101,22 @@ class RatingsDraws:
         if not all(np.isfinite(part).all() for part in known) or (self.noise_precision <= 0).any():
             raise ValueError("the numbers of RatingsDraws are not finite or not positive")
 
-    # --- what a factorization is asked ---------------------------------------------------------
+    # --- the interface that it shares with `RatingsPosterior` ----------------------------------
 
     def predicted(
         self, rows: Places, columns: Places, times: FloatArray | None = None
     ) -> FloatArray:
-        """Posterior mean of the rating of each pair; −1 for who was never seen."""
+        """Posterior mean of the rating of each pair; −1 stands for a user or item never seen."""
         mean = averaged(self, rows, columns).mean
         return self._rated(mean + self._drifted(rows, times)[0])
 
     def predicted_with_std(
         self, rows: Places, columns: Places, times: FloatArray | None = None, *, noise: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """The same, and the standard deviation of a rating, or of its mean without `noise`."""
+        """`predicted`, and the standard deviation of a rating, or of its mean without `noise`."""
         found, (drifted, spread) = averaged(self, rows, columns), self._drifted(rows, times)
         variance = found.variance + _of_strangers(self, rows, columns)
-        # Covariances of drifts with biases may be larger than these by chance.
+        # Negative covariances of drifts with biases may by chance exceed the variance.
         variance = np.maximum(variance + spread, 0.0) + found.noise * noise
         return self._rated(found.mean + drifted), np.sqrt(variance) * self.unit
 
@@ -131,12 +131,12 @@ class RatingsDraws:
         return self.predicted(np.full(m, row), np.arange(m))
 
     def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-        """One user who was not there, by their ratings."""
+        """Posterior of one new user, from their ratings."""
         return folded_in(self, columns, (values - self.location) / self.unit)
 
     @property
     def row_cov(self) -> FloatArray:
-        """Covariances of rows of whom nothing is known (draw, K, K)."""
+        """Covariance of a row of which nothing is known, in each draw (draw, K, K)."""
         return _wider(self.row_precision, self.row_spread)
 
     @property
@@ -144,7 +144,7 @@ class RatingsDraws:
         return _wider(self.column_precision, self.column_spread)
 
     def shift_of_new(self, columns: NDArray[np.int32]) -> FloatArray:
-        """How far off the mean a user who has rated some columns is expected to be (draw, K)."""
+        """Expected shift from the mean of a new user who has rated `columns` (draw, K)."""
         if not self.row_centre.size:
             return np.zeros_like(self.row_mean)
         return shift_of_new(self.row_implicit, self.row_centre, columns)
@@ -154,7 +154,7 @@ class RatingsDraws:
 
 
 def joined(state: SampledState, problem: SampledProblem, data: FeaturedRatings) -> RatingsDraws:
-    """Draws of all chains one after the other."""
+    """Join the kept draws of all chains, one chain after the other."""
     some = [draw for chain in zip(*state.kept, strict=True) for draw in chain]
     implicit = np.stack([one.row_implicit.weights for one in some])
     return RatingsDraws(
@@ -198,14 +198,14 @@ def _drift(
 
 
 def averaged(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
-    """Moments over draws; who was never seen is at the mean of the prior."""
+    """Moments of ratings over draws; users and items never seen are at the mean of the prior."""
     if rows.size * draws.size * draws.rows.shape[2] <= FEW:
         return averaged_by_numpy(draws, rows, columns)
     return averaged_by_loops(draws, rows, columns)
 
 
 def averaged_by_loops(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
-    """One draw after another, for all pairs."""
+    """`averaged_by_numpy` by compiled loops, one draw after another."""
     # numba takes a second to import.
     from .predicting import add_draw
 
@@ -230,12 +230,12 @@ def averaged_by_numpy(draws: RatingsDraws, rows: Places, columns: Places) -> Pre
 
 
 def stranger_weight(nu: float) -> float:
-    """1/⟨1/α⟩ a priori, for who was never seen."""
+    """1/⟨1/α⟩ under the prior, for a user or item never seen."""
     return (nu - 2) / nu if nu > 2 else 1.0
 
 
 def _rows_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
-    """Rows and weights in a draw; who was never seen is at the mean of the prior."""
+    """Rows and weights in a draw; rows never seen are at the mean of the prior."""
     theta, weights = draws.rows[d], draws.row_weights[d]
     return _at(theta, weights, draws.row_mean[d], places, draws.row_nu[d])
 
@@ -261,9 +261,9 @@ def _low(a: FloatArray, b: FloatArray, *, biases: bool) -> FloatArray:
 
 
 def _of_strangers(draws: RatingsDraws, rows: Places, columns: Places) -> FloatArray:
-    """What the priors of those who were never seen add to the variance, averaged over draws.
+    """Variance that the priors of users and items never seen add, averaged over draws.
 
-    zᵀCₐz + yᵀC_by + tr CₐC_b, with C the covariance of who is not known, else 0.
+    zᵀCₐz + yᵀC_by + tr CₐC_b, with C the covariance of a user or item never seen, else 0.
     """
     out = np.zeros(rows.size)
     new_rows, new_columns = rows < 0, columns < 0
@@ -284,7 +284,7 @@ def _of_strangers(draws: RatingsDraws, rows: Places, columns: Places) -> FloatAr
 
 
 def _wider(precision: FloatArray, spread: FloatArray) -> FloatArray:
-    """Λ⁻¹ and how much means vary."""
+    """Λ⁻¹ plus the spread of the means."""
     cov = np.asarray(np.linalg.inv(precision), np.float64)
     return cov + spread if spread.size else cov
 
@@ -296,13 +296,13 @@ def _regressor(theta: FloatArray, *, biases: bool) -> FloatArray:
     return z
 
 
-# --- one who was not there ---------------------------------------------------------------------
+# --- a new user --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class NewUserDraws:
-    """A user who was not there: their posterior given each draw, means (draw, K) and covariances
-    (draw, K, K), and 1/⟨1/α⟩ of their weight (draw,).
+    """Posterior of a new user given each draw: means (draw, K), covariances (draw, K, K), and
+    1/⟨1/α⟩ of their weight (draw,).
     """
 
     draws: RatingsDraws
@@ -337,7 +337,7 @@ class NewUserDraws:
         return mean, found.var(axis=0) + within.mean(axis=0), noise.mean(axis=0)
 
     def _of_new_columns(self, d: int, columns: Places) -> FloatArray:
-        """yᵀC_by + tr CₐC_b for items that were never seen."""
+        """yᵀC_by + tr CₐC_b for items never seen, 0 for others."""
         if not (columns < 0).any():
             return np.zeros(columns.size)
         H = self.draws.rank
@@ -349,15 +349,15 @@ class NewUserDraws:
 
 
 def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-    """The posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ, with μ as
-    it follows from what they have rated.
+    """Posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
 
-    Their weight is (ν + N)/(ν + τ⟨Σβe²⟩), in rounds with the rest.
+    μ includes the shift by what they have rated. Their weight α = (ν + N)/(ν + τ⟨Σβe²⟩) is updated
+    in rounds with the rest.
     """
     b = draws.columns[:, columns].astype(np.float64)
     beta = draws.column_weights[:, columns].astype(np.float64)
     if draws.drift is not None:
-        # Each rating at a time of its own: what is not known of the drift is noise.
+        # Each rating is taken to have its own time, so the unknown drift is noise.
         beta = 1 / (1 / beta + (draws.noise_precision * draws.drift.unknown)[:, None])
     z = _regressor(b, biases=draws.biases)
     x = values - b[..., -1] if draws.biases else np.broadcast_to(values, beta.shape)
@@ -365,7 +365,7 @@ def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArra
     r = np.einsum("dc,dch,dc->dh", beta, z, x)
     tau, nu, alpha = draws.noise_precision, draws.row_nu, np.ones(draws.size)
     prior = draws.row_mean + draws.shift_of_new(columns)
-    # What someone has rated says where their mean is, unless it is nothing.
+    # The mean of a user is known from what they have rated; without ratings its spread is added.
     precision = draws.row_precision if columns.size else np.linalg.inv(draws.row_cov)
     pull = np.einsum("dhk,dk->dh", precision, prior)
     has_own = bool(nu.any())

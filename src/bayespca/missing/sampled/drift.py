@@ -1,11 +1,11 @@
-"""Users whose ratings drift: biases of each user in bins of time, from wide bins to narrow ones.
+"""Drift of users: biases of each user in bins of time, from wide bins to narrow ones.
 
     x_ij = u_i + v_j + aᵢᵀbⱼ + Σₗ e_l(i, bin of t) + ε,    eₗ ~ N(0, 1/λₗ),    λₗ ~ Γ(a, b),
 
-after the biases of days in Koren, "Collaborative filtering with temporal dynamics" (KDD 2009). How
-fast users drift is learned: levels whose bins say nothing have a large λ. Effects are drawn level
-by level, all runs of a level at once. What is kept of them is the sum over the levels down to each
-run, by its moments over draws, since draws of all runs would be larger than the ratings.
+after the day-specific biases in Koren, "Collaborative filtering with temporal dynamics" (KDD 2009).
+How fast users drift is learned: levels whose bins say nothing have a large λ. Effects are drawn
+level by level, all runs of a level at once. Only moments over draws are kept, of the sum over the
+levels down to each run, since draws of all runs would take more memory than the ratings.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from bayespca.arrays.types import Counts, FloatArray, Matrix, Vector
 from .bins import TimeBins, TimeScale
 from .prior import SampledPrior
 
-# λ to start with.
+# Initial λ.
 FIRST = 50.0
 
 
 @dataclass(frozen=True, eq=False)
 class DriftDraw:
-    """Effects of the runs of each level, and λ of each level (L,); without effects once kept."""
+    """Effects of the runs of each level, and λ of each level (L,); kept draws have no effects."""
 
     effects: tuple[Vector, ...]
     precision: Vector
 
     @classmethod
     def none(cls, bins: TimeBins | None) -> DriftDraw:
-        """No drift yet, or none at all."""
+        """Zero drift to start with; without levels if there are no times."""
         starts = () if bins is None else bins.starts
         return cls(tuple(np.zeros(s.size) for s in starts), np.full(len(starts), FIRST))
 
     def of_cells(self, bins: TimeBins) -> FloatArray:
-        """Σₗ eₗ of each cell, in the order of rows."""
+        """Σₗ eₗ of each cell, with cells sorted by rows."""
         total = np.zeros(bins.order.size)
         for level, effect in enumerate(self.effects):
             total += bins.spread_out(level, effect)
@@ -56,10 +56,11 @@ def drawn_drift(
     prior: SampledPrior,
     rng: np.random.Generator,
 ) -> tuple[DriftDraw, FloatArray]:
-    """Effects and λ given what all else leaves of the cells, with precisions `weights`, and what
-    the new effects leave, in the order of rows:
+    """Draw effects and λ given `rest`, the residuals of cells without drift, and their precisions:
 
         e ~ N(Σwr/(λ + Σw), 1/(λ + Σw)),    λ ~ Γ(a + ½R, b + ½Σe²) for R runs.
+
+    The second result is the residuals under the new effects. Cells are sorted by rows.
     """
     w = weights[bins.order]
     left = rest[bins.order]
@@ -81,15 +82,15 @@ def drawn_drift(
 
 @dataclass(frozen=True, eq=False)
 class DriftSums:
-    """Σ over draws of s and of s² + 2us, for the sum s of effects down to each run and the bias u
-    of its row.
+    """Sums over draws of s and of s² + 2us, for the sum s of effects down to each run and the bias
+    u of its row.
     """
 
     first: tuple[Vector, ...] = ()
     second: tuple[Vector, ...] = ()
 
     def plus(self, draw: DriftDraw, bins: TimeBins | None, biases: FloatArray) -> DriftSums:
-        """A draw more, for biases of all rows."""
+        """The sums with one more draw; `biases` are those of all rows."""
         if bins is None:
             return self
         first, second, s = [], [], np.zeros(0)
@@ -103,9 +104,11 @@ class DriftSums:
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """What is known of users' drifts, for the levels from wide to narrow: keys of the runs of
-    each, means of sums down to it, and what these add to the variance of a prediction,
-    var(u + s) − var u; 1/λ of each draw (draw, L). For ratings over their unit.
+    """Posterior moments of users' drifts, for ratings divided by their unit.
+
+    Each level, from wide to narrow, has the keys of its runs, the mean of the sum s of effects down
+    to each run, and what s adds to the variance of a prediction, var(u + s) − var u. `prior` is 1/λ
+    of each draw (draw, L).
     """
 
     origin: float
@@ -127,13 +130,13 @@ class Drift:
 
     @property
     def unknown(self) -> FloatArray:
-        """Σₗ 1/λₗ of each draw: the variance at a time of which nothing is known."""
+        """Σₗ 1/λₗ of each draw: the variance of the drift at a time without any rating nearby."""
         return np.asarray(self.prior.sum(axis=1))
 
     def at(self, rows: NDArray[np.intp], times: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """What is expected of the drift of rows at some times, and what it adds to the variance.
+        """Expected drift of rows at some times, and what it adds to the variance of predictions.
 
-        Levels whose run is not known, and all of them without times, have 0 and 1/λ.
+        Levels without a run at that time have mean 0 and variance 1/λ, as do all without times.
         """
         beyond = self.prior.mean(axis=0)
         mean, variance = np.zeros(rows.size), np.full(rows.size, float(beyond.sum()))
@@ -154,7 +157,7 @@ class Drift:
 def summed_up(
     sums: DriftSums, bins: TimeBins, precision: FloatArray, biases: FloatArray, count: int
 ) -> Drift:
-    """Moments over `count` draws, for means over these of the biases of rows."""
+    """Moments over `count` draws; `biases` are means over draws of the biases of rows."""
     scale, mean, variance = bins.scale, [], []
     for level, (first, second) in enumerate(zip(sums.first, sums.second, strict=True)):
         m = first / count

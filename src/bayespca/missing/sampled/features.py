@@ -1,6 +1,6 @@
-"""Features of the rows of one side, in units in which they have mean 0 and variance 1.
+"""Features of the rows of one side, standardized to mean 0 and variance 1.
 
-Sparse ones stay sparse: what is subtracted and what they are divided by is part of the products.
+Sparse features stay sparse: their means are subtracted in products, not in the matrix.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from bayespca.arrays.types import FloatArray, Matrix, Vector
 
 # A matrix of scipy.sparse.
 Sparse: TypeAlias = Any
-# The spread of a column that varies, in units of its largest entry.
+# Least standard deviation of a column that varies, in units of its largest entry.
 LEAST_SPREAD = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures:
-    """F = S − t·mᵀ for sparse S (n, p), means m (p,) and t (n,): 1 for rows that have features, 0
-    for the others, whose features are at the mean. FᵀF is found once.
+    """F = S − t·mᵀ for sparse S (n, p), means m (p,) and t (n,).
+
+    t is 1 for rows that have features, and 0 for the others, whose features are at the mean. FᵀF
+    is computed once.
     """
 
     cells: Sparse
@@ -65,7 +67,7 @@ def gram_of(features: Features) -> FloatArray:
 
 
 def standardized(features: FloatArray) -> FloatArray:
-    """Columns that do not vary say nothing, and are left out."""
+    """Features with mean 0 and variance 1; columns that do not vary are left out."""
     off = features - features.mean(axis=0)
     spread = np.sqrt(np.mean(off**2, axis=0))
     varies = _varies(spread, np.abs(features).max(axis=0, initial=0.0))
@@ -73,7 +75,7 @@ def standardized(features: FloatArray) -> FloatArray:
 
 
 def sparse_standardized(cells: Sparse, there: FloatArray) -> SparseFeatures:
-    """The same of sparse cells, for rows that are there; the others are at the mean of these."""
+    """`standardized` for sparse cells; rows with `there` = 0 have no features and get the mean."""
     n, count = cells.shape[0], max(float(there.sum()), 1.0)
     mean = np.asarray(cells.sum(axis=0)).ravel() / count
     squares = np.asarray(cells.multiply(cells).sum(axis=0)).ravel()

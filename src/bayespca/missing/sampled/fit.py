@@ -1,4 +1,4 @@
-"""Sampled ratings as a model: chains that the one loop runs, and what is left of them."""
+"""Sampled ratings as a model: chains, run by the common loop, and their results."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from .moments import moments_of
 from .start import start
 from .step import SampledProblem, SampledState, step
 
-# Components beyond those that EVB keeps: what is too weak to be kept alone is worth averaging over.
+# Components beyond those that EVB keeps: ones too weak to keep are still worth averaging over.
 MORE = 4
 
 
 @dataclass(frozen=True, eq=False)
 class SampledFit(RatingsFit):
-    """A finished fit: `posterior` has the moments of the draws, factors turned to be alike."""
+    """A finished fit; `posterior` has the moments of the draws, with factors aligned."""
 
     draws: RatingsDraws | None = None
 
 
 @dataclass(frozen=True)
 class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledFit]):
-    """Chains that start at the answer of EVB, `begun`, with `rank` components, None for `MORE` than
-    that has.
+    """Chains that start at EVB's answer, the fit of `begun`, with `rank` components.
+
+    If `rank` is None, they have `MORE` components than EVB keeps.
     """
 
     begun: RatingsModel | None = None
@@ -54,7 +55,7 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
         return self.n_warmup + self.n_draws
 
     def lender(self) -> Any:
-        # A model of ratings wherever they are, and so of those in memory.
+        # Any: it is a model of ratings anywhere, of which those in memory are a special case.
         return self.begun
 
     def lent(self, state: RatingsState) -> Self:
@@ -87,7 +88,7 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
         assert self.begun is not None
         assert self.begin is not None
         found = self.begun.status(self.begin, data)
-        # What is too weak for EVB is among the components that are averaged over.
+        # Components too weak for EVB are among those that are averaged over.
         rest = tuple(advice for advice in found.advice if advice.code != "few-ratings")
         return replace(found, advice=rest)
 
@@ -96,5 +97,5 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
     ) -> SampledFit:
         draws = self.draws(run.state, data)
         noise = float(draws.noise_variances.mean()) * data.unit**2
-        # Chains always run to their given length: the draws show whether they mixed.
+        # Chains always run to their given length; the draws show whether they mixed.
         return extended(found, SampledFit, noise_variance=noise, draws=draws, converged=True)

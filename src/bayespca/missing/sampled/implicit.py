@@ -1,14 +1,14 @@
-"""What is rated at all says something of who rates it: a prior mean that is linear in it.
+"""Implicit feedback: a prior mean of users that is linear in which items they have rated.
 
 In SVD++ (Koren, "Factorization meets the neighborhood: a multifaceted collaborative filtering
 model", KDD 2008) a user's factors are shifted by vectors of all items that they have rated. Here
-the shift is in the mean of the prior, of biases too, and items are shifted by who has rated them:
+the shift is in the mean of the prior and includes biases, and items are shifted by who rated them:
 
     θᵢ ~ N(μ + Σⱼ fᵢⱼyⱼ, Λ⁻¹),    fᵢⱼ = [i rated j]/√Nᵢ − f̄ⱼ,    yⱼ ~ N(0, (λΛ)⁻¹).
 
-f̄ⱼ is the mean over ratings, so that μ is the mean of whoever has a rating, and of whom nothing is
-known. Each yⱼ is drawn given the others, in time proportional to the number of ratings; a draw of
-all at once would need a matrix of all pairs of columns.
+f̄ⱼ is the mean over ratings, so that μ is the mean for the user of a random rating, and for a user
+of whom nothing is known. Each yⱼ is drawn given the others, in time proportional to the number of
+ratings; a draw of all at once would need a matrix of all pairs of columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .rated import Rated
 
 
 class Shifted(NamedTuple):
-    """What is drawn, and the shift Σⱼ fᵢⱼyⱼ of each row (n, K) that follows from it."""
+    """The draw of y and λ, and the shift Σⱼ fᵢⱼyⱼ of each row (n, K) that follows from it."""
 
     mean: LinearMean
     shift: FloatArray
@@ -34,7 +34,7 @@ class Shifted(NamedTuple):
 def drawn_implicit(
     rest: FloatArray, rated: Rated, prior: NormalPrior, now: Shifted, rng: np.random.Generator
 ) -> Shifted:
-    """yⱼ one after another and λ, given what the rest of the mean leaves of rows, θ − μ − …:
+    """Draw each yⱼ in turn, then λ, given `rest`, the rows minus the rest of their mean, θ − μ − …:
 
     yⱼ ~ N(Σᵢ fᵢⱼ(rᵢ + fᵢⱼyⱼ)/(λ + Σᵢ fᵢⱼ²), ((λ + Σᵢ fᵢⱼ²)Λ)⁻¹),    r = rest − Σⱼ fᵢⱼyⱼ.
     """
@@ -45,7 +45,7 @@ def drawn_implicit(
     noise = rng.normal(size=y.shape) @ root / np.sqrt(ridge + rated.squares)[:, None]
     rest = rest * rated.active[:, None]
     found, left = _drawn(rest - now.shift, rated, now.mean, noise)
-    # What is left says what the shift is, without another pass over the ratings.
+    # The shift follows from the residuals without another pass over the ratings.
     return Shifted(LinearMean(found, drawn_ridge(found, prior, rng)), rest - left)
 
 
@@ -63,8 +63,9 @@ def _drawn(
 def by_numpy(
     left: FloatArray, rated: Rated, now: LinearMean, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """y, and what it leaves of the rows, given what the present y leaves of them, 0 of rows without
-    ratings: with fᵢⱼ of all rows, one column after another.
+    """Draw y column by column, with fᵢⱼ written out, and return it with the residuals of rows.
+
+    `left` holds the residuals under the present y, which are 0 for rows without ratings.
     """
     y, left = now.weights.copy(), left.copy()
     for j in range(len(y)):

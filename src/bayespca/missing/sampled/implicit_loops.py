@@ -1,4 +1,4 @@
-"""The loop that draws what columns say of who rates them; `implicit.by_numpy` says what it does."""
+"""Compiled loop that draws implicit weights; `implicit.by_numpy` shows what it computes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from .rated import Rated
 def by_loops(
     left: FloatArray, rated: Rated, now: LinearMean, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """One column after another. With the noise drawn before, each factor of a column follows from
-    the same factor of the others alone, so that each thread has some of the factors.
+    """`implicit.by_numpy` with threads, each of which takes some of the factors.
+
+    With the noise drawn beforehand, a factor of a column depends on the same factor of the other
+    columns only.
     """
     y, after = np.empty_like(now.weights), np.empty_like(left)
     count = int(rated.active.sum())
@@ -33,10 +35,10 @@ def by_loops(
     return y, after * rated.active[:, None]
 
 
-# Sums in the order of the cells: what a factor is does not depend on those it is drawn with.
+# No fastmath: sums keep the order of the cells, so a factor does not depend on its thread.
 @numba.njit(nogil=True, cache=True)
 def _implicit(cells, sums, ridge, count, noise, left, y, shared):  # type: ignore[no-untyped-def]
-    """What y leaves of the rows is `left` and `shared`: changes of Σⱼ f̄ⱼyⱼ, which all share."""
+    """Draw y in place; residuals become `left` + `shared`, the change of Σⱼ f̄ⱼyⱼ in all rows."""
     starts, other, scale = cells
     centre, totals, squares = sums
     K = y.shape[1]

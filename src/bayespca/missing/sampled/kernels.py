@@ -1,4 +1,4 @@
-"""Draws of the rows of one side given the other: by NumPy, what the loops compute."""
+"""Draws of the rows of one side given the other: a NumPy version of the compiled loops."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bayespca.missing.ratings.kernels import MANY, RatingsRegressors, regressors
 
 
 class Chances(NamedTuple):
-    """What is random: a standard normal vector of each row (n, K), and a draw from
-    Γ(½(ν + Nᵢ), 1) of each, none where all cells have the same noise.
+    """Random numbers of a draw: a standard normal vector for each row (n, K), and a number from
+    Γ(½(ν + Nᵢ), 1) for each, or none if all cells have the same noise.
     """
 
     normal: FloatArray
@@ -22,8 +22,8 @@ class Chances(NamedTuple):
 
 
 class DrawTask(NamedTuple):
-    """What rows are drawn from: the other side φ (m, K) with its weights β, the precision Λ of the
-    prior, Λ times its mean for each row (n, K), the noise precision τ, and ν.
+    """Parameters of a draw of rows: the other side φ (m, K) with its weights β, the precision Λ of
+    the prior, Λ times its mean for each row (n, K), the noise precision τ, and ν.
     """
 
     other: FloatArray
@@ -47,7 +47,7 @@ class DrawTask(NamedTuple):
 
 
 class DrawnRows(NamedTuple):
-    """Rows θ (n, K), their weights α (n,), and Σⱼ βⱼe²ᵢⱼ of what they leave (n,)."""
+    """Rows θ (n, K), their weights α (n,), and Σⱼ βⱼe²ᵢⱼ of their residuals e (n,)."""
 
     theta: FloatArray
     weights: FloatArray
@@ -55,7 +55,7 @@ class DrawnRows(NamedTuple):
 
 
 def by_numpy(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
-    """αᵢ ~ Γ(½(ν + Nᵢ), ½(ν + τ Σⱼ βⱼe²ᵢⱼ)) of what the `old` rows leave, then
+    """Draw αᵢ ~ Γ(½(ν + Nᵢ), ½(ν + τ Σⱼ βⱼe²ᵢⱼ)), with e the residuals of the `old` rows, then
 
         θᵢ ~ N(Pᵢ⁻¹(ταᵢrᵢ + Λμᵢ), Pᵢ⁻¹),    Pᵢ = ταᵢGᵢ + Λ,
 
@@ -82,7 +82,7 @@ def by_numpy(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chance
 
 
 def drawn(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
-    """Rows of one side given the other, by whichever way is quicker."""
+    """Draw rows of one side given the other, by NumPy or by compiled loops if rows are many."""
     if side.n_rows < MANY:
         return by_numpy(side, task, old, chances)
     # numba takes a second to import, and its kernel a few more to compile for the first time.

@@ -1,8 +1,9 @@
-"""Draws summed up: means and covariances of factors that were turned to be alike.
+"""Moments of draws: means and covariances of factors after alignment.
 
-The likelihood and the priors do not see (a, b) ↦ (Ra, R⁻ᵀb), nor what is moved between factors,
-biases and m. Each draw is moved to where factors and biases have mean 0 over users and over items,
-and both factors the same diagonal mean squares; then turned to be like the first draw.
+The likelihood and the priors do not change under (a, b) ↦ (Ra, R⁻ᵀb), nor under shifts between
+factors, biases and m. So each draw is transformed such that factors and biases have mean 0 over
+users and over items, and both factors have the same diagonal mean squares. It is then turned to be
+like the first draw.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 
 from .draws import RatingsDraws
 
-# Of a Gram matrix, added so that components of no size have an inverse.
+# Share of the trace of a Gram matrix to add to its diagonal, so that empty components are regular.
 JITTER = 1e-12
 
 
 class Alike(NamedTuple):
-    """A draw in the coordinates that all have: rows, columns and m."""
+    """A draw in the common coordinates: rows, columns and m."""
 
     rows: FloatArray
     columns: FloatArray
@@ -51,7 +52,7 @@ def moments_of(draws: RatingsDraws) -> RatingsPosterior:
 
 
 def canonical(rows: FloatArray, columns: FloatArray, *, biases: bool) -> Alike:
-    """Means moved into the biases and m, and factors with the same diagonal mean squares."""
+    """A draw with means moved into biases and m, and equal diagonal mean squares of factors."""
     H, m = rows.shape[1] - biases, 0.0
     a, b = rows[:, :H], columns[:, :H]
     if biases:
@@ -67,7 +68,7 @@ def canonical(rows: FloatArray, columns: FloatArray, *, biases: bool) -> Alike:
 
 
 def _balanced(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """With abᵀ as it is, aᵀa/n and bᵀb/m diagonal and equal, largest first."""
+    """Factors with the same abᵀ, but aᵀa/n and bᵀb/m diagonal and equal, largest first."""
     if not a.shape[1]:
         return a, b
     (n, m), (Ra, Rb) = (len(a), len(b)), (_root(a), _root(b))

@@ -1,4 +1,4 @@
-"""The loop over pairs and draws; `draws.averaged_by_numpy` says what it computes."""
+"""Compiled loop over pairs; `draws.averaged_by_numpy` shows what it computes over all draws."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numba
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def add_draw(own, other, noise, biases, count, out):  # type: ignore[no-untyped-def]
-    """A draw more: mean and sum of squares by Welford's way, and the sum of noise variances."""
+    """Add a draw to means, sums of squares (Welford's method) and sums of noise variances."""
     a, wa, mean_a, rows = own
     b, wb, mean_b, columns = other
     tau, new_row, new_column = noise

@@ -1,15 +1,15 @@
-"""The priors over the priors of users and items, and draws of what they say.
+"""Hyperpriors of users and items, and draws of the parameters of their priors.
 
 Salakhutdinov and Mnih, "Bayesian probabilistic matrix factorization using Markov chain Monte Carlo"
 (ICML 2008), with the biases among the factors: rows θᵢ = (aᵢ, uᵢ) ~ N(μ, Λ⁻¹),
 
     Λ ~ Wishart(W, ν₀), W⁻¹ = ν₀·s·I, ν₀ = K + excess,    μ ~ N(0, (β₀Λ)⁻¹),
 
-the same for columns, and noise of precision ταᵢβⱼ with τ ~ Γ(a, b) and, where users and items have
-a noise of their own, αᵢ, βⱼ ~ Γ(½ν, ½ν), whose means are 1; each side has its ν, which is one of
-several values that are equally probable. The larger it is, the more alike are their noises.
+likewise for columns, and noise of precision ταᵢβⱼ with τ ~ Γ(a, b). If users and items have noise
+of their own, αᵢ, βⱼ ~ Γ(½ν, ½ν), with mean 1; each side has its own ν, which is one of several
+equally probable values. The larger ν is, the more alike are the noise levels of that side.
 
-Where rows have features f, the mean of the prior is linear in them, θᵢ ~ N(μ + Bᵀfᵢ, Λ⁻¹) with
+If rows have features f, the mean of the prior is linear in them, θᵢ ~ N(μ + Bᵀfᵢ, Λ⁻¹), with
 coefficients B ~ MN(0, (λI)⁻¹, Λ⁻¹) and λ ~ Γ(1, 1) (Simm et al., "Macau: scalable Bayesian
 factorization with high-dimensional side information using MCMC", MLSP 2017).
 """
@@ -26,14 +26,15 @@ from bayespca.lowrank.drawing import wishart_root
 
 from .features import Features, gram_of
 
-# From noises that differ by factors to noises that are as good as the same.
+# Values of ν, from noise levels that differ by factors to levels that are practically equal.
 NUS = tuple(float(f"{nu:.3g}") for nu in np.geomspace(4, 1000, 25))
 
 
 @dataclass(frozen=True)
 class SampledPrior:
-    """Constants, for ratings with a variance of 1: s, β₀, excess, a, b and what ν may be: nothing
-    where all cells have the same noise; a and b of drifts.
+    """Constants for ratings with a variance of 1: s, β₀, excess, a and b, and a and b of drifts.
+
+    `nus` are the values that ν may take, none if all cells have the same noise.
     """
 
     scale: float = 0.01
@@ -63,7 +64,7 @@ class NormalPrior:
 
 @dataclass(frozen=True, eq=False)
 class LinearMean:
-    """How the mean of the prior follows from p features: B (p, K) and λ."""
+    """Coefficients of the prior mean for p features: B (p, K) and λ."""
 
     weights: Matrix
     ridge: float = 1.0
@@ -76,8 +77,9 @@ class LinearMean:
 def drawn_prior(
     theta: FloatArray, prior: SampledPrior, rng: np.random.Generator, *linear: LinearMean
 ) -> NormalPrior:
-    """μ and Λ given the n rows θ, less all Bᵀf, and all B: normal–Wishart with ν₀ + n + Σp degrees
-    of freedom and
+    """Draw μ and Λ given n rows `theta`, from which all Bᵀf are subtracted, and all B.
+
+    They are normal–Wishart with ν₀ + n + Σp degrees of freedom and inverse scale matrix
 
         W⁻¹ + Σ(θ − θ̄)(θ − θ̄)ᵀ + β₀n/(β₀ + n)·θ̄θ̄ᵀ + ΣλBᵀB,
 
@@ -104,7 +106,7 @@ def drawn_linear(
     now: LinearMean,
     rng: np.random.Generator,
 ) -> LinearMean:
-    """B ~ MN((FᵀF + λI)⁻¹Fᵀ(θ − μ), (FᵀF + λI)⁻¹, Λ⁻¹), and λ."""
+    """Draw B ~ MN((FᵀF + λI)⁻¹Fᵀ(θ − μ), (FᵀF + λI)⁻¹, Λ⁻¹), then λ."""
     p, K = now.weights.shape
     if not p:
         return now
@@ -116,20 +118,20 @@ def drawn_linear(
 
 
 def drawn_ridge(B: FloatArray, prior: NormalPrior, rng: np.random.Generator) -> float:
-    """λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)"""
+    """Draw λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)."""
     rate = 1 + 0.5 * float(np.sum((B @ prior.precision) * B))
     return float(rng.standard_gamma(1 + 0.5 * B.size) / rate)
 
 
 def wishart(inverse: FloatArray, dof: float, rng: np.random.Generator) -> FloatArray:
-    """Wishart(inverse⁻¹, dof)"""
+    """Draw from Wishart(inverse⁻¹, dof)."""
     root = np.linalg.cholesky(inverse)
     half = wishart_root(dof, len(inverse), rng) @ np.linalg.inv(root)
     return np.asarray(half.T @ half)
 
 
 def drawn_nu(weights: FloatArray, prior: SampledPrior, rng: np.random.Generator) -> float:
-    """ν given the weights of one side; 0 where these are all 1.
+    """Draw ν given the weights of one side; 0 if these are fixed at 1.
 
     log p = n(g log g − log Γ(g)) + g Σ(log α − α) + const with g = ½ν
     """

@@ -1,4 +1,4 @@
-"""Who has rated what at all, as features of rows: indicators, without writing them out."""
+"""Indicators of who has rated what, as features of rows, without writing them out."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from bayespca.missing.ratings.cells import RatingsSide, pieces_of
 
 @dataclass(frozen=True, eq=False)
 class Rated:
-    """Who has rated what: `own` has the cells of each row, `other` those of each column."""
+    """Who has rated what: `own` holds the cells of each row, `other` those of each column."""
 
     own: RatingsSide
     other: RatingsSide
 
     @cached_property
     def scale(self) -> FloatArray:
-        """1/√Nᵢ of each row, 0 of those without ratings."""
+        """1/√Nᵢ of each row, 0 for rows without ratings."""
         counts = self.own.counts
         return np.where(counts > 0, 1 / np.sqrt(np.maximum(counts, 1)), 0.0)
 
     @cached_property
     def active(self) -> NDArray[np.bool_]:
-        """Rows with ratings; the others have no shift."""
+        """Mask of rows with ratings; the others have no shift."""
         return np.asarray(self.own.counts > 0)
 
     @cached_property
@@ -51,12 +51,12 @@ class Rated:
 
     @property
     def is_constant(self) -> bool:
-        """Whether every row with ratings has rated the same columns, which says nothing."""
+        """Whether all rows with ratings have rated the same columns, which is uninformative."""
         return bool((self.squares <= 1e-12).all())
 
     @cached_property
     def _indicators(self) -> list[Sparse]:
-        """[i rated j]/√Nᵢ, in pieces of about as much work."""
+        """[i rated j]/√Nᵢ, in pieces of about equal work."""
         own, m = self.own, self.other.n_rows
         values = np.repeat(self.scale, own.counts)
         found = []
@@ -68,7 +68,7 @@ class Rated:
         return found
 
     def raw(self, y: FloatArray) -> FloatArray:
-        """Σⱼ yⱼ/√Nᵢ over what row i has rated (n, K)."""
+        """Σⱼ yⱼ/√Nᵢ over the columns that row i has rated (n, K)."""
         return np.concatenate(list(in_turn(lambda some: some @ y, self._indicators)))
 
     def shift(self, y: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ class Rated:
 
 
 def shift_of_new(y: FloatArray, centre: FloatArray, columns: NDArray[np.int32]) -> FloatArray:
-    """Σⱼ fⱼyⱼ of someone who was not there and has rated some columns, for draws y (draw, m, K)."""
+    """Σⱼ fⱼyⱼ of a new user who has rated some columns, for draws y (draw, m, K)."""
     if not columns.size:
         return np.zeros((len(y), y.shape[2]))
     own = y[:, columns].sum(axis=1, dtype=np.float64) / np.sqrt(columns.size)

@@ -1,4 +1,4 @@
-"""Where chains start: at draws from EVB's answer, with more components than it keeps."""
+"""Starts of chains: draws from EVB's answer, with more components than it keeps."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def start(
     n_chains: int,
     rng: np.random.Generator,
 ) -> SampledState:
-    """Rows and columns of each chain are drawn from the posterior `begin`, whose problem is
-    `begun`; components beyond those that EVB keeps from normal draws as small as its smallest.
+    """Start each chain at a draw from the posterior `begin` of the problem `begun`.
+
+    Components beyond those that EVB keeps are normal draws with its smallest prior variance.
     """
     seed = int(rng.integers(2**62))
     rows, cov = data.rows(task_of(begin, begun), np.float64)
@@ -56,7 +57,7 @@ def start(
 
 
 def _counted(data: FeaturedRatings, rated: Rated) -> int:
-    """Columns that say something of who rates them."""
+    """Number of columns with implicit weights; 0 if there is no implicit feedback."""
     return rated.other.n_rows if data.implicit and not rated.is_constant else 0
 
 
@@ -83,6 +84,6 @@ def _widened(
 
 
 def _like(theta: FloatArray) -> NormalPrior:
-    """A prior to start with, which is drawn anew before it is used."""
+    """A placeholder prior, which is drawn anew before it is used."""
     K = theta.shape[1]
     return NormalPrior(np.zeros(K), np.eye(K))

@@ -1,12 +1,11 @@
-"""Sweeps that draw users, items, their priors and the noise, each given all else.
+"""Gibbs sweeps that draw users, items, their priors and the noise, each given all else.
 
     x_ij = u_i + v_j + aᵢᵀbⱼ + ε,    ε ~ N(0, 1/(ταᵢβⱼ)),
 
-for the cells that are there, and the drift of users where times are known (`drift`); `prior` has
-the priors. There is no m: the priors of the biases have
-means. What is random comes from a generator of its own for each chain and sweep, and is drawn
-before the loops over rows, so that a sweep is a pure function of its state, and threads do not
-change it.
+for the observed cells, plus the drift of users if times are known (`drift`). The priors are in
+`prior`. There is no m, since the priors of the biases have means. Random numbers come from a
+separate generator for each chain and sweep, and are drawn before the loops over rows. So a sweep is
+a pure function of its state, and does not depend on threads.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from .rated import Rated
 
 @dataclass(frozen=True)
 class SampledProblem:
-    """What is sampled: the constants of the priors, and the noise variance where it is given; how
-    many sweeps come before the first draw that is kept.
+    """The problem to sample: constants of the priors, the noise variance if it is given, and the
+    number of sweeps before the first draw that is kept.
     """
 
     prior: SampledPrior = field(default_factory=SampledPrior)
@@ -44,10 +43,12 @@ class SampledProblem:
 
 @dataclass(frozen=True, eq=False)
 class RatingsDraw:
-    """One point of the posterior: rows (n, K) and columns (m, K), biases last, their weights and
-    priors, the noise precision τ, ν of both sides, 0 where all weights are 1, and how the means of
-    the priors follow from features, and from who rated what at all; `row_spread` and
-    `column_spread` (K, K) say how much these means vary over ratings; and the drift of users.
+    """One draw from the posterior.
+
+    It has rows (n, K) and columns (m, K), biases last, their weights and priors, the noise
+    precision τ, and ν of both sides, which is 0 if all weights are 1. The means of the priors
+    depend on features (`*_linear`) and on who rated what (`*_implicit`); `row_spread` and
+    `column_spread` (K, K) are mean squares of their shifts over ratings. `drift` is that of users.
     """
 
     rows: Matrix
@@ -70,7 +71,8 @@ class RatingsDraw:
 
 @dataclass(frozen=True, eq=False)
 class SampledState:
-    """All chains, and what has been kept of each, in single precision, and of the drifts of all;
+    """All chains, the draws kept of each, in single precision, and sums over their drifts.
+
     `sweep` counts from 0.
     """
 
@@ -84,7 +86,7 @@ class SampledState:
 def step(
     state: SampledState, data: FeaturedRatings, problem: SampledProblem
 ) -> tuple[SampledState, Info]:
-    """One sweep of each chain. There is no free energy that could fall, or settle."""
+    """One sweep of each chain; the free energy is NaN, as sampling has none."""
     with one_blas_thread():
         chains = tuple(
             swept(chain, data, problem, generator(state.seed, c, state.sweep))
@@ -103,19 +105,19 @@ def step(
 
 
 def row_biases(rows: FloatArray, problem: SampledProblem) -> FloatArray:
-    """u of each row, 0 without biases."""
+    """u of each row; 0 without biases."""
     return rows[..., -1] if problem.biases else np.zeros(rows.shape[:-1])
 
 
 def generator(seed: int, *counters: int) -> np.random.Generator:
-    """The generator of a sweep of a chain, or of what is stored of it, by counters."""
+    """The random generator for a sweep of a chain, or for storing its draw, by counters."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=counters)))
 
 
 def swept(
     now: RatingsDraw, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
 ) -> RatingsDraw:
-    """Priors and rows given columns, priors and columns given rows, drifts, then the noise."""
+    """Draw priors and rows given columns, priors and columns given rows, drifts, then the noise."""
     by_rows, by_columns = data.without_drift(now.drift)
     of_rows = data.row_features, data.row_rated
     means = now.row_linear, now.row_implicit
@@ -147,8 +149,11 @@ def swept(
 
 
 class DrawnPrior(NamedTuple):
-    """The prior of one side, how it follows from features and from who rated what, Λ times the
-    mean of each row (n, K), and the mean square of shifts of the mean over ratings (K, K).
+    """A draw of the prior of one side.
+
+    `linear` and `implicit` give the mean's dependence on features and on who rated what, `pull` is
+    Λ times the mean of each row (n, K), and `spread` the mean square over ratings of the shifts of
+    the mean (K, K).
     """
 
     prior: NormalPrior
@@ -194,7 +199,7 @@ def _drawn_drift(
     problem: SampledProblem,
     rng: np.random.Generator,
 ) -> tuple[DriftDraw, float]:
-    """Drifts given rows and columns, and Σαᵢβⱼe²ᵢⱼ of what is left then."""
+    """Draw drifts given rows and columns, and return them with Σαᵢβⱼe²ᵢⱼ of the residuals."""
     if data.bins is None:
         return now.drift, float(columns.weights @ columns.squares)
     side = data.by_rows
@@ -216,7 +221,7 @@ def _noise_precision(
 
 
 def _stored(chain: RatingsDraw, rng: np.random.Generator, data: FeaturedRatings) -> RatingsDraw:
-    """A draw in single precision, whose rounding is far below its spread."""
+    """The draw to keep, in single precision, whose rounding is far below the posterior spread."""
     rows = _shifted(chain.rows, data.row_rated, chain.row_implicit, rng)
     columns = _shifted(chain.columns, data.column_rated, chain.column_implicit, rng)
     return replace(
@@ -228,7 +233,7 @@ def _stored(chain: RatingsDraw, rng: np.random.Generator, data: FeaturedRatings)
         row_implicit=replace(
             chain.row_implicit, weights=chain.row_implicit.weights.astype(np.float32)
         ),
-        # Nothing is predicted from it: items that were not there were rated by nobody.
+        # Predictions do not need it: new items have been rated by nobody.
         column_implicit=LinearMean.none(0, chain.columns.shape[1]),
         drift=replace(chain.drift, effects=()),
     )
@@ -237,8 +242,9 @@ def _stored(chain: RatingsDraw, rng: np.random.Generator, data: FeaturedRatings)
 def _shifted(
     theta: FloatArray, rated: Rated, implicit: LinearMean, rng: np.random.Generator
 ) -> FloatArray:
-    """Rows; those without ratings have the shifts of rows of some ratings, drawn at random: what
-    they would rate is not known, and so not what is expected of them.
+    """The rows, where those without ratings get the shift of the row of a random rating.
+
+    What they would rate is unknown, and so is the shift of their mean.
     """
     new = np.flatnonzero(~rated.active)
     if not new.size or not len(implicit.weights):

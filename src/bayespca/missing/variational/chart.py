@@ -19,11 +19,11 @@ from .state import VariationalHolesState
 
 @dataclass(frozen=True, eq=False)
 class VariationalHolesChart:
-    """W with a latent space of unit variance, turned to be like another one; the logarithm of the
-    covariance of its rows, summed; μ and log b_τ. Idle columns and Q(α) follow.
+    """Coordinates of a state: W, the logarithm of the summed covariance of its rows, μ, log b_τ.
 
-    The bound stays that of the step before: by how much it rises tells when one more column may be
-    tried.
+    W is for a latent space of unit variance, and turned to be like another one. Idle columns stay
+    as they are; Q(α) is rescaled with W. The bound stays that of the step before, because its rise
+    decides when one more column may be tried.
     """
 
     data: Holes

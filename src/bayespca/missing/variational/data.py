@@ -1,4 +1,4 @@
-"""A matrix with holes as Bishop's model wants it: without columns that do not vary."""
+"""A matrix with holes as Bishop's model needs it: without columns that do not vary."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class VariationalTable:
     X
         The matrix, NaN in its holes; (n, p).
     rows
-        The rows and columns of it that take part.
+        The rows and columns that take part.
     seen, constant
-        Which columns have values, and which have several that are all the same; (p,).
+        Which columns have values, and which have several values that are all the same; (p,).
     status
-        Advice on rows and columns of which little or nothing is known.
+        Advice on rows and columns with few values or none.
     """
 
     X: FloatArray
@@ -45,18 +45,20 @@ class VariationalTable:
 
     @property
     def unit(self) -> float:
-        """What the data were divided by."""
+        """The number by which the data were divided."""
         return float(self.rows.unit[0])
 
     @property
     def counts(self) -> Counts:
-        """Rows, columns and cells that take part."""
+        """Numbers of rows, columns and cells that take part."""
         return counts_of(self.rows)
 
 
 def variational_table(X: FloatArray, *, center: bool) -> VariationalTable:
-    """Rows and columns without any value take no part: the prior answers for them. Columns that do
-    not vary are no features, as for complete data.
+    """Table of X with the rows and columns that take part.
+
+    Rows and columns without any value do not take part, and keep the prior. Columns that do not
+    vary do not take part either, as for complete data.
     """
     X = np.asarray(X, dtype=np.float64)
     known = seen(X)
@@ -69,19 +71,19 @@ def variational_table(X: FloatArray, *, center: bool) -> VariationalTable:
 def _constant(X: FloatArray, *, center: bool) -> NDArray[np.bool_]:
     """Columns of at least two values that are all the same, or all 0 if the data are not centred.
 
-    Counted as features they would tell that there is no noise; a single value tells nothing.
+    Counted as features, they would suggest that there is no noise; a single value suggests nothing.
     """
     several = (~np.isnan(X)).sum(axis=0) > 1
     return np.asarray(is_constant(*extremes(X), center=center) & several)
 
 
 def _live(has_values: NDArray[np.bool_], constant: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Columns that vary; where none does, all that have values."""
+    """Columns that vary; if none does, all that have values."""
     varies = has_values & ~constant
     return varies if varies.any() else has_values
 
 
-# --- what sweeps ask of the rows -----------------------------------------------------------------
+# --- quantities that sweeps need ---------------------------------------------------------------
 
 
 def counts_of(data: Holes) -> Counts:
@@ -90,10 +92,10 @@ def counts_of(data: Holes) -> Counts:
 
 
 def prior_mean(data: Holes) -> FloatArray:
-    """Prior mean of μ, which is 0 in the coordinates of the user, in those of `data`."""
+    """Prior mean of μ in the coordinates of `data`; it is 0 in those of the user."""
     return np.asarray(-data.location / data.unit)
 
 
 def squares_about_prior(data: Holes) -> float:
-    """Σt² over observed cells, about the prior mean of μ: what cancels in the residual."""
+    """Σt² over observed cells about the prior mean of μ: the size of what cancels in residuals."""
     return float(data.squares.sum() + data.column_counts @ prior_mean(data) ** 2)

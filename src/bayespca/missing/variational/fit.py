@@ -46,7 +46,7 @@ def fit(
 
 @dataclass(frozen=True)
 class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]):
-    """Bishop's model of the cells that are there; `hyper` is in the units of the data."""
+    """Bishop's model of the observed cells; `hyper` is in the units of the data."""
 
     def first_start(
         self, data: VariationalTable, rng: np.random.Generator
@@ -95,7 +95,7 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
 def _seen_if_complete(
     weights: FloatArray, shape: tuple[int, int], noise_variance: float
 ) -> Spectrum:
-    """The singular values of components, as a complete matrix would have shown them."""
+    """Singular values that a complete matrix would have shown for these components."""
     d, M = (max(size, weights.shape[1], 1) for size in shape)
     gamma = np.sqrt(M * (np.linalg.svd(weights, compute_uv=False) ** 2 + noise_variance))
     return spectrum_as_if_complete(gamma, (d, M), noise_variance)

@@ -1,11 +1,11 @@
 """Idle columns of W in Bishop's model with holes: those that are switched off.
 
-They have no mean, neither in W nor in X, and no covariance with others. So all of them are alike:
-one variance s_n for each sample and one vⱼ for each row of W,
+They have mean zero, in W and in X, and no covariance with other columns. So all of them are alike,
+with one variance s_n for each sample and one vⱼ for each row of W,
 
     1/s_n = 1 + ⟨τ⟩Σⱼvⱼ,  1/vⱼ = ⟨α⟩ + ⟨τ⟩Σ_n s_n
 
-over observed cells, whatever their number. They raise the noise by what they fit of it.
+over observed cells, whatever the number of idle columns. They raise the noise by what they fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bayespca.lowrank.variational import Counts, Hyper, bound_of_latent, bound_o
 
 @dataclass(frozen=True, eq=False)
 class IdleColumns:
-    """How many columns are idle, v (d,), and the second parameter of Q(α)."""
+    """The number of idle columns, their v (d,), and the second parameter of their Q(α)."""
 
     count: int
     variance: FloatArray
@@ -39,12 +39,12 @@ class IdleLatent:
 
 
 def latent_variance(idle: IdleColumns, tau: float, data: Holes) -> FloatArray:
-    """s of each pattern of holes: (m,)."""
+    """s for each pattern of holes: (m,)."""
     return np.asarray(1 / (1 + tau * data.over_columns(idle.variance)))
 
 
 def update_idle_latent(idle: IdleColumns, tau: float, data: Holes) -> IdleLatent:
-    """The sums over s."""
+    """Update s, and return its sums."""
     if not idle.count:
         return IdleLatent(np.zeros(data.shape[1]), 0.0, 0.0)
     counts, s = np.diff(data.starts), latent_variance(idle, tau, data)
@@ -54,9 +54,9 @@ def update_idle_latent(idle: IdleColumns, tau: float, data: Holes) -> IdleLatent
 def update_idle_weights(
     idle: IdleColumns, latent: IdleLatent, tau: float, counts: Counts, hyper: Hyper
 ) -> IdleColumns:
-    """v, together with ⟨α⟩ = (a_α + d/2)/(b_α + ½Σvⱼ).
+    """Update v together with ⟨α⟩ = (a_α + d/2)/(b_α + ½Σvⱼ).
 
-    One after the other they would take hundreds of sweeps.
+    Updated one after the other, they would take hundreds of sweeps.
     """
     S = tau * latent.by_feature
     alpha = _relevance(S, counts, hyper) if hyper.alpha is None else hyper.alpha
@@ -76,14 +76,14 @@ def _relevance(S: FloatArray, counts: Counts, hyper: Hyper) -> float:
         return float(b * alpha - a - 0.5 * (S / (alpha + S)).sum())
 
     least, most = np.log(a / b), np.log((a + 0.5 * counts.d) / b)
-    # Rounding may leave no change of sign where S is nothing beside ⟨α⟩, or all.
+    # Rounding may leave no change of sign if S is negligible beside ⟨α⟩, or dominates it.
     if excess(least) >= 0 or excess(most) <= 0:
         return float(np.exp(least if excess(least) >= 0 else most))
     return float(np.exp(scipy.optimize.brentq(excess, least, most, xtol=1e-14)))
 
 
 def bound_of_one(idle: IdleColumns, latent: IdleLatent, counts: Counts, hyper: Hyper) -> float:
-    """What one of the columns adds to the bound, besides its part in the residual."""
+    """Contribution of one idle column to the bound, apart from its part in the residual."""
     size, log_det = np.array([idle.variance.sum()]), float(np.log(idle.variance).sum())
     of_x = bound_of_latent(latent.total, latent.log_det, counts.N)
     b_alpha = np.array([idle.b_alpha])

@@ -1,4 +1,4 @@
-"""What sweeps of Bishop's model with holes found, for all columns and in the units of the data."""
+"""Results of Bishop's model with holes, for all columns and in the units of the data."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .state import VariationalHolesState
 def posterior(
     state: VariationalHolesState, table: VariationalTable, hyper: Hyper, dtype: str
 ) -> HolesPosterior:
-    """The posterior with the columns that are on, largest first; `hyper` in units of the data."""
+    """Posterior of the columns that are on, largest first; `hyper` is in the units of the data."""
     k, p = int(np.count_nonzero(state.is_on)), table.live.size
     kept = strongest(state)[:k]
-    # Nothing is known of a column without values; the loadings of one that does not vary are 0.
+    # A column without values keeps the prior; the loadings of one that does not vary are 0.
     cov = np.zeros((p, k, k))
     cov[table.live] = state.W_cov[:, kept[:, None], kept] * table.unit**2
     cov[~table.seen] = np.diag(1 / alphas(state, table, hyper)[:k])
@@ -41,7 +41,7 @@ def strongest(state: VariationalHolesState) -> NDArray[np.intp]:
 
 
 def weights(state: VariationalHolesState, table: VariationalTable) -> FloatArray:
-    """⟨W⟩ of all columns in this order, then the idle ones: (p, q)."""
+    """⟨W⟩ in the order of `strongest`, followed by the idle columns: (p, q)."""
     q = state.b_alpha.size + state.idle.count
     found = np.zeros((table.live.size, q))
     found[table.live, : state.b_alpha.size] = state.W[:, strongest(state)] * table.unit
@@ -49,7 +49,7 @@ def weights(state: VariationalHolesState, table: VariationalTable) -> FloatArray
 
 
 def alphas(state: VariationalHolesState, table: VariationalTable, hyper: Hyper) -> FloatArray:
-    """⟨α⟩ of these columns."""
+    """⟨α⟩ of the columns of `weights`."""
     idle, inner = state.idle, hyper.in_units(table.unit)
     b_alpha = np.append(state.b_alpha[strongest(state)], np.full(idle.count, idle.b_alpha))
     return relevance(b_alpha, counts_of(table.rows), inner) / table.unit**2
@@ -64,7 +64,7 @@ def noise_variance(state: VariationalHolesState, table: VariationalTable, hyper:
 def _of_mean(
     state: VariationalHolesState, table: VariationalTable, hyper: Hyper, noise_variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Q(μ) of all columns: of those that take no part, as their values leave it."""
+    """Mean and variance of Q(μ); columns that take no part have theirs from their values alone."""
     X, p, live, unit = table.X, table.live.size, table.live, table.unit
     if not hyper.has_mean:
         return np.zeros(p), np.zeros(p)

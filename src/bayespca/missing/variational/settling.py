@@ -1,4 +1,4 @@
-"""The coordinates of the latent space in which the bound is highest."""
+"""Change to the coordinates of the latent space in which the bound is highest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .state import VariationalHolesState
 def settled(
     state: VariationalHolesState, on: RowSums, data: Holes, hyper: Hyper
 ) -> tuple[VariationalHolesState, RowSums]:
-    """The latent space shifted, turned and stretched to where the bound is highest."""
+    """Shift, turn and stretch the latent space to where the bound is highest."""
     if not state.b_alpha.size:
         return state, on
     if hyper.has_mean:
@@ -29,10 +29,10 @@ def settled(
 def _shifted(
     state: VariationalHolesState, on: RowSums, data: Holes, hyper: Hyper
 ) -> tuple[VariationalHolesState, RowSums]:
-    """x − c, and μ + ⟨W⟩c, for the c with the highest bound.
+    """Replace x by x − c and μ by μ + ⟨W⟩c, for the c with the highest bound.
 
     It solves (N + β⟨W⟩ᵀ⟨W⟩ + ⟨τ⟩ΣⱼnⱼCⱼ)c = Σ_n⟨x⟩ − β⟨W⟩ᵀ(⟨μ⟩ − m) + ⟨τ⟩ΣⱼCⱼΣ_n⟨x⟩, with Cⱼ the
-    covariance of a row of W and the last sum over the samples that are observed there.
+    covariance of row j of W and the last sum over the samples observed in feature j.
     """
     counts, H, W = counts_of(data), state.b_alpha.size, state.W
     tau = precision(state.b_tau, counts, hyper)
@@ -50,7 +50,7 @@ def _shifted(
 def _turned(
     state: VariationalHolesState, on: RowSums, counts: Counts, hyper: Hyper
 ) -> tuple[VariationalHolesState, RowSums]:
-    """W·R, and R⁻¹x."""
+    """Replace W by W·R and x by R⁻¹x, for the R with the highest bound."""
     H = state.b_alpha.size
     R = best_turn(on.everything[:H, :H], state.second_weights, counts, hyper)
     if R is None:

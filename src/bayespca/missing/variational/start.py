@@ -1,4 +1,4 @@
-"""Where sweeps of Bishop's model with holes start."""
+"""Starts of the sweeps of Bishop's model with holes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .data import counts_of
 from .idle import IdleColumns, update_idle_latent, update_idle_weights
 from .state import VariationalHolesState
 
-# Sweeps over the idle columns alone, before the first over all.
+# Sweeps over the idle columns alone, before the first full sweep.
 SWEEPS_OVER_IDLE = 5
 
 
 def start(data: Holes, hyper: Hyper, q: int) -> VariationalHolesState:
-    """From the closed form of the matrix, its holes filled by itself a few times.
+    """Start from the closed form of the matrix after it has filled the holes a few times.
 
-    There are some columns more than that shows; they become idle if they do not pay.
+    A few more columns are on than the closed form keeps; they become idle if they do not pay.
     """
     filled = fill(data, most=q)
     right, spread, noise = filled.right, filled.spread, filled.noise_variance
@@ -45,7 +45,7 @@ def closed_noise(data: Holes, q: int) -> float:
 def random_start(
     data: Holes, hyper: Hyper, q: int, rng: np.random.Generator
 ) -> VariationalHolesState:
-    """All columns of W from normal draws of the size of the data, as for complete data."""
+    """Start with all columns of W drawn from a normal of the data's size, as for complete data."""
     variance = float(data.squares.sum() / data.column_counts.sum()) or 1.0
     d = data.shape[1]
     W = np.sqrt(variance / q) * rng.normal(size=(d, q)) if q else np.zeros((d, 0))
@@ -55,7 +55,7 @@ def random_start(
 def _started(
     W: FloatArray, noise: float, data: Holes, hyper: Hyper, q: int
 ) -> VariationalHolesState:
-    """W without covariances, μ at the means of the data, and the other columns idle."""
+    """Start from W without covariances, μ at the means of the data, and the other columns idle."""
     d, H = W.shape
     counts = counts_of(data)
     tau = 1 / noise

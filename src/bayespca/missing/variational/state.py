@@ -1,4 +1,4 @@
-"""Where sweeps of Bishop's model with holes are."""
+"""State of the sweeps of Bishop's model with holes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from .idle import IdleColumns
 
 @dataclass(frozen=True, eq=False)
 class VariationalHolesState:
-    """Q(W): mean and covariance of each row, of the columns that are not `idle`; mean and variance
-    of each entry of μ; Q(α) and Q(τ) by their second parameters. X follows from it. `height` is the
-    bound, where it is known.
+    """Q(W), Q(μ), Q(α) and Q(τ); Q(X) follows from these.
+
+    Q(W) has a mean and a covariance for each row, over the columns that are not `idle`; Q(μ) has a
+    mean and a variance for each entry; Q(α) and Q(τ) are given by their second parameters. `height`
+    is the bound, if known.
     """
 
     W: FloatArray
@@ -41,7 +43,7 @@ class VariationalHolesState:
         return np.asarray(self.W.T @ self.W + self.W_cov.sum(axis=0))
 
     def columns(self, tau: float) -> Columns:
-        """What rows need to know of it."""
+        """The moments of (W, μ) and the noise that the update of rows needs."""
         d, H = self.W.shape
         b_cov = np.zeros((d, H + 1, H + 1))
         b_cov[:, :H, :H], b_cov[:, H, H] = self.W_cov, self.mu_variance

@@ -1,16 +1,16 @@
 """Bishop's variational principal components (icann1999) for a matrix with holes.
 
 The model and Q(X)Q(W)Q(α)Q(μ)Q(τ) are those of `lowrank.variational`, with sums over observed cells
-in place of all (Eq. 16–20): each sample has a covariance of its own, and each row of W. Data are
-taken less their column means, so that the prior of μ is about minus these.
+in place of all (Eq. 16–20): each sample and each row of W has a covariance of its own. Column means
+are subtracted from the data, so the prior of μ is centred at minus these means.
 
-W and μ are found together, which their means allow though Q keeps them apart. After each sweep the
+The means of W and μ are solved for together, although Q factorises over them. After each sweep the
 latent space is shifted, turned and stretched to where the bound is highest: the likelihood depends
-on the shift through the covariances of W alone.
+on the shift only through the covariances of W.
 
-Idle columns are all alike, and one stands for the rest (`idle`): a sweep costs what the other
-columns cost. Which are idle is tried (`switching`): a sweep without a weak column, or with one
-more that would grow, is taken where it leads higher.
+Idle columns are all alike, and one stands for the rest (`idle`), so a sweep costs only what the
+other columns cost. Trial sweeps decide which columns are idle (`switching`): a sweep without a weak
+column, or with one more that would grow, is kept if it leads higher.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from .settling import settled
 from .state import VariationalHolesState
 from .switching import with_less, with_more
 
-# Relative rise of the bound below which it is seen whether one more column would grow.
+# Relative rise of the bound below which one more column is tried.
 NEARLY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class HolesLatent:
-    """Sums over Q(X) that the rest of a sweep needs: of columns that are on, and of idle ones."""
+    """Sums over Q(X) that the rest of a sweep needs, for columns that are on and for idle ones."""
 
     on: RowSums
     idle: IdleLatent
@@ -56,10 +56,10 @@ class HolesLatent:
 def step(
     state: VariationalHolesState, data: Holes, hyper: Hyper
 ) -> tuple[VariationalHolesState, Info]:
-    """A sweep, from here or with other columns on, whichever leads higher.
+    """One sweep, from this state or with other columns on, whichever leads higher.
 
-    Without columns that are switched off, or the weakest; or, when all have nearly settled, with
-    one more that would grow.
+    Alternatives are a sweep without the columns that are switched off, or without the weakest, and,
+    once all have nearly settled, a sweep with one more column that would grow.
     """
     new = sweep(state, data, hyper)
     others = [with_less(state, hyper)]
@@ -76,7 +76,7 @@ def step(
 
 
 def sweep(state: VariationalHolesState, data: Holes, hyper: Hyper) -> VariationalHolesState:
-    """Q(X), Q(W) and Q(μ), the best coordinates, Q(α), Q(τ)."""
+    """Update Q(X), Q(W) and Q(μ), the coordinates, Q(α) and Q(τ), in this order."""
     latent = update_latent(state, data, hyper)
     state = update_weights(state, latent, data, hyper)
     state, on = settled(state, latent.on, data, hyper)

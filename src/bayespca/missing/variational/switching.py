@@ -1,4 +1,4 @@
-"""Which columns of W are idle: those that may go, and one that would grow."""
+"""Switching columns of W: those that may become idle, and an idle one that would grow."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .data import counts_of
 from .idle import IdleColumns, latent_variance
 from .state import VariationalHolesState
 
-# Squared mean over variance of a column below which it is worth to try a sweep without it.
+# Squared mean over variance of a column below which a sweep without it is tried.
 WEAK = 10.0
 
 
 def with_less(state: VariationalHolesState, hyper: Hyper) -> VariationalHolesState | None:
     """The state without the columns that are switched off, else without the weakest if it is weak.
 
-    A column on its way to be switched off need not go all of it. Where α is fixed it may as well be
-    on its way back, and is left alone. None where all are to stay.
+    A column that is on its way out need not be followed to the end. If α is fixed, a weak column
+    may as well be growing, and stays. None if all columns are to stay.
     """
     variance = np.einsum("jhh->h", state.W_cov)
     if not variance.size or not variance.all():  # the iteration has just begun
@@ -38,7 +38,7 @@ def with_less(state: VariationalHolesState, hyper: Hyper) -> VariationalHolesSta
 
 
 def made_idle(state: VariationalHolesState, gone: NDArray[np.bool_]) -> VariationalHolesState:
-    """The state with some of its columns among the idle ones."""
+    """The state with the columns `gone` moved to the idle ones."""
     idle, keep = state.idle, np.flatnonzero(~gone)
     if not idle.count:
         variance = np.einsum("jhh->jh", state.W_cov)[:, gone].mean(axis=1)
@@ -55,11 +55,12 @@ def made_idle(state: VariationalHolesState, gone: NDArray[np.bool_]) -> Variatio
 def with_more(
     state: VariationalHolesState, data: Holes, hyper: Hyper
 ) -> VariationalHolesState | None:
-    """The state with one idle column on, None if it would become idle again.
+    """The state with one idle column switched on; None if it would become idle again.
 
-    A small mean w of it leads to means x_n = ⟨τ⟩s_nΣⱼr_njwⱼ, and these to wⱼ = ⟨τ⟩vⱼΣ_n r_nj x_n, r
-    the residuals of observed cells: it grows if g = ⟨τ⟩·‖(√s_n r_nj √vⱼ)‖ > 1. It does so until s
-    and v have fallen, about by a factor g each way, for which the square of w is (g − 1)/(⟨τ⟩s).
+    A small mean w of the column leads to means x_n = ⟨τ⟩s_nΣⱼr_njwⱼ, and these lead back to
+    wⱼ = ⟨τ⟩vⱼΣ_n r_nj x_n, with r the residuals of observed cells. So the column grows if
+    g = ⟨τ⟩·‖(√s_n r_nj √vⱼ)‖ > 1, until s and v have each fallen by about a factor of g. The square
+    of w is then (g − 1)/(⟨τ⟩s).
     """
     idle = state.idle
     if not idle.count:
@@ -78,7 +79,7 @@ def with_more(
 
 
 def _leading(A: FloatArray) -> tuple[float, FloatArray]:
-    """The largest singular value of a matrix, and its right vector."""
+    """The largest singular value of a matrix, and a right singular vector, not normalised."""
     tall = A.shape[0] >= A.shape[1]
     gram = A.T @ A if tall else A @ A.T
     last = len(gram) - 1
@@ -90,7 +91,7 @@ def _leading(A: FloatArray) -> tuple[float, FloatArray]:
 def _with_column(
     state: VariationalHolesState, w: FloatArray, hyper: Hyper
 ) -> VariationalHolesState:
-    """The state with one idle column on, its mean w."""
+    """The state with one idle column switched on, with mean w."""
     (d, H), idle = state.W.shape, state.idle
     W_cov = np.zeros((d, H + 1, H + 1))
     W_cov[:, :H, :H], W_cov[:, H, H] = state.W_cov, idle.variance

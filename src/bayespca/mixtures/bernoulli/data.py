@@ -1,4 +1,4 @@
-"""Rows of zeros and ones that count by weights, turned into numbers a block at a time."""
+"""Weighted rows of zeros and ones, converted to floats one block at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayespca.sources.binary import BinaryCells
 from bayespca.sources.seen import seen_in
 from bayespca.spectrum.records import Status
 
-# Numbers in a block of rows: what is made of it stays in a core's cache.
+# Numbers in a block of rows: arrays of this size stay in a core's cache.
 BLOCK = 1 << 18
 
 
@@ -26,7 +26,7 @@ class BernoulliRows(BinaryCells):
     weights
         How often each row counts: (n,); None where each counts once.
     status
-        Advice on rows and columns without any value in the table that the rows are from.
+        Advice on rows and columns of the original table that have no value at all.
     """
 
     weights: FloatArray | None = None
@@ -34,7 +34,7 @@ class BernoulliRows(BinaryCells):
 
     @property
     def total(self) -> float:
-        """Rows, each as often as it counts."""
+        """Number of rows, each counted with its weight."""
         return float(self.shape[0]) if self.weights is None else float(self.weights.sum())
 
     @cached_property
@@ -44,18 +44,18 @@ class BernoulliRows(BinaryCells):
         return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
     def filled_row(self, row: int) -> FloatArray:
-        """A row as numbers, with the share of ones of its column in a hole."""
+        """One row as floats; a hole gets the share of ones in its column."""
         return self._times_filled(slice(row, row + 1), np.eye(self.shape[1]))[0]
 
     def squared_distances(self, centre: FloatArray) -> FloatArray:
-        """‖x − c‖² of all rows, with the share of ones of its column in a hole: (n,)."""
+        """‖x − c‖² of all rows, (n,); a hole counts as the share of ones in its column."""
         products = in_turn(lambda rows: self._times_filled(rows, centre), self.blocks)
         found = self._squares - 2 * np.concatenate(list(products)) + centre @ centre
         return np.maximum(found, 0.0)
 
     @cached_property
     def _squares(self) -> FloatArray:
-        """‖x‖² of all rows, with the share of ones of its column in a hole."""
+        """‖x‖² of all rows; a hole counts as the share of ones in its column."""
         found = np.concatenate([self.part(rows).values.sum(axis=1) for rows in self.blocks])
         if self.seen is not None:
             squares, seen = self.shares**2, BinaryCells(self.seen)
@@ -64,7 +64,7 @@ class BernoulliRows(BinaryCells):
         return found
 
     def _times_filled(self, rows: slice, C: FloatArray) -> FloatArray:
-        """x·C = ones·C + Σ_d s_d C_d over the holes d of a row."""
+        """x·C = ones·C + Σ_d s_d C_d over the holes d of a row, s the `shares`."""
         cells = self.part(rows)
         found: FloatArray = cells.values @ C
         known = cells.known
@@ -75,7 +75,7 @@ class BernoulliRows(BinaryCells):
 
     @cached_property
     def shares(self) -> FloatArray:
-        """The share of ones among the cells of each column, ½ where there are none."""
+        """The share of ones among the observed cells of each column; ½ if it has none."""
         ones, counts = np.zeros(self.shape[1]), np.zeros(self.shape[1])
         for rows in self.blocks:
             weights = np.ones(rows.stop - rows.start)
@@ -89,7 +89,10 @@ class BernoulliRows(BinaryCells):
 
 
 def bernoulli_rows(cells: BinaryCells, weights: FloatArray | None = None) -> BernoulliRows:
-    """The rows of a table that have a value and a weight; `weights` say how often each counts."""
+    """The rows of a table with at least one value and a positive weight.
+
+    `weights` say how often each row counts.
+    """
     known = seen_in(cells.seen, cells.shape)
     taken = known.rows if weights is None else known.rows & (weights > 0)
     part = cells if taken.all() else cells.part(taken)

@@ -1,4 +1,4 @@
-"""What follows from sums over rows: π and p at their best, or their distributions."""
+"""Estimates of π and p from sums over rows: maximum likelihood, or their posteriors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bayespca.spectrum.tolerances import LEAST_PROBABILITY, TINY
 
 @dataclass(frozen=True, eq=False)
 class BernoulliSums:
-    """Sums over rows with their responsibilities: Σ_n q_nk (K,), Σ_n q_nk x_nd and
-    Σ_n q_nk over the rows in which d is there (both K, p).
+    """Sums over rows weighted by responsibilities: Σ_n q_nk (K,), Σ_n q_nk x_nd and
+    Σ_n q_nk over the rows in which d is observed (both K, p).
     """
 
     sizes: FloatArray
@@ -26,14 +26,14 @@ class BernoulliSums:
 
     @property
     def zeros(self) -> FloatArray:
-        """Rounding must not leave less than nothing."""
+        """Σ_n q_nk (1 − x_nd), kept from going negative by rounding."""
         return np.maximum(self.seen - self.ones, 0.0)
 
     def only(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> BernoulliSums:
         return BernoulliSums(self.sizes[which], self.ones[which], self.seen[which])
 
     def paired(self, k: NDArray[np.intp], l: NDArray[np.intp]) -> BernoulliSums:
-        """Sums of the two clusters of each pair."""
+        """Sums of each pair of clusters k, l taken as one."""
         return BernoulliSums(*(a[k] + a[l] for a in (self.sizes, self.ones, self.seen)))
 
     def merged(self, k: int, l: int) -> BernoulliSums:
@@ -57,10 +57,11 @@ class BernoulliLogs:
 
 
 class BernoulliFamily(Protocol):
-    """How π and p follow from sums, and what is left of the free energy then.
+    """Estimates of π and p given the sums, and their share of the free energy (`cost`).
 
-    `drops` says whether clusters go that the data do not support; `merged` has two clusters in one,
-    None where that cannot be. `averages` are those of π and p, and the standard deviations of p.
+    `drops` says whether clusters that the data do not support are dropped. `merged` returns the
+    sums with two clusters merged, or None if it cannot. `averages` returns the means of π and p,
+    and the standard deviations of p.
     """
 
     @property
@@ -77,7 +78,7 @@ class MaximumLikelihood:
 
     @property
     def drops(self) -> bool:
-        """Their number is given: no cluster goes."""
+        """False: the number of clusters is given."""
         return False
 
     def merged(self, sums: BernoulliSums) -> BernoulliSums | None:
@@ -88,7 +89,7 @@ class MaximumLikelihood:
         return BernoulliLogs(log_weights(weights), np.log(means), np.log1p(-means))
 
     def cost(self, sums: BernoulliSums) -> float:
-        """−⟨log likelihood⟩ of rows and clusters together."""
+        """−⟨log likelihood⟩ of the rows and their cluster assignments."""
         return -product(sums, self.logs(sums))
 
     def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -111,12 +112,12 @@ class Bayes:
 
     @property
     def drops(self) -> bool:
-        """Whether clusters go that the data do not support."""
+        """True: clusters that the data do not support are dropped."""
         return True
 
     def merged(self, sums: BernoulliSums) -> BernoulliSums | None:
-        """With two clusters in one: the two for which the free energy falls most, or rises least,
-        if rows belong to one cluster each.
+        """Sums with two clusters merged: the pair for which the free energy falls most, or rises
+        least, if each row belongs to one cluster only.
         """
         k, l = np.triu_indices(sums.sizes.size, 1)
         if not k.size:
@@ -136,7 +137,7 @@ class Bayes:
         return float(self.cluster_costs(sums).sum() + self.weights.total_cost(sums.sizes))
 
     def cluster_costs(self, sums: BernoulliSums) -> FloatArray:
-        """What each cluster has in it."""
+        """The part of `cost` that each cluster contributes: (K,)."""
         a, b = self._posterior(sums)
         of_cells = (betaln(a, b) - betaln(self.ones, self.zeros)).sum(axis=1)
         return np.asarray(self.weights.cluster_costs(sums.sizes) - of_cells)

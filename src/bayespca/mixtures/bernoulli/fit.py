@@ -1,4 +1,4 @@
-"""A mixture of Bernoulli distributions as a model: starts, sweeps, clusters merged at the end."""
+"""The mixture of Bernoulli distributions as a model: starts, sweeps, and merging at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BernoulliFit(Fit[BernoulliClusters]):
 
     @property
     def n_components(self) -> int:
-        """Clusters that are left."""
+        """Number of clusters that remain."""
         return int(self.posterior.weights.size)
 
     @property
@@ -37,9 +37,9 @@ class BernoulliFit(Fit[BernoulliClusters]):
 
 @dataclass(frozen=True)
 class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]]):
-    """Clusters of rows of zeros and ones; names and meanings as in `BernoulliMixture`.
+    """Clusters of rows of zeros and ones; parameters as in `BernoulliMixture`.
 
-    `family` is `MaximumLikelihood` or `Bayes`, with its priors.
+    `family` is `MaximumLikelihood`, or `Bayes` with its priors.
     """
 
     n_components: int
@@ -66,7 +66,7 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]
         return None if sums is None else BernoulliState(sums)
 
     def posterior(self, state: BernoulliState, data: BernoulliRows) -> BernoulliClusters:
-        """Clusters with the largest first, or in the order of those that were given."""
+        """Clusters, largest first; in the given order if weights or means were given."""
         weights, means, std = self.family.averages(state.sums)
         is_given = self.weights_init is not None or self.means_init is not None
         order = np.arange(weights.size) if is_given else np.argsort(-weights, kind="stable")

@@ -1,12 +1,13 @@
-"""Standard deviations of probabilities, with what is not known of the clusters that rows are in.
+"""Standard deviations of probabilities that allow for uncertain cluster memberships.
 
-If the cluster of each row were known, p_kd would have a Beta posterior. That it is not takes
-information away (Louis, J. R. Stat. Soc. B 44, 1982): in units of the Beta's standard deviations
+If the cluster of each row were known, p_kd would have a Beta posterior. Not knowing it loses
+information (Louis, J. R. Stat. Soc. B 44, 1982). In units of the Beta's standard deviations, what
+remains is
 
     J = I − Σ_n (⟨s_n s_nᵀ⟩ − ⟨s_n⟩⟨s_n⟩ᵀ),   s_n,kd = z_nk (x_nd − p_kd)/(p_kd(1 − p_kd))·std_kd
 
-is what is left of it, and variances are the diagonal of J⁻¹. The weights of the clusters are among
-the parameters: s_n,k = z_nk/√(Nπ_k).
+and the variances are the diagonal of J⁻¹. The parameters include the weights of the clusters:
+s_n,k = z_nk/√(Nπ_k).
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from .data import BernoulliRows
 from .posterior import BernoulliClusters
 from .step import log_joint, normalised
 
-# Up to so many probabilities J is inverted.
+# Largest number of probabilities for which J is inverted.
 MOST = 1000
-# What is left of the information, at least.
+# Least share of the information that remains along any direction.
 LEAST = 0.02
 
 
 def with_memberships(clusters: BernoulliClusters, data: BernoulliRows) -> BernoulliClusters:
-    """Clusters whose standard deviations know that rows may be in several of them."""
+    """Clusters with standard deviations widened for the uncertain memberships of rows."""
     std = clusters.means_std
     if len(std) == 1 or std.size > MOST or not std.any():
         return clusters
@@ -41,7 +42,7 @@ def with_memberships(clusters: BernoulliClusters, data: BernoulliRows) -> Bernou
 
 
 def _missing(clusters: BernoulliClusters, data: BernoulliRows, rows: slice) -> FloatArray:
-    """Covariance of the scores s of some rows over the clusters they may be in, summed up."""
+    """Σ_n (⟨s_n s_nᵀ⟩ − ⟨s_n⟩⟨s_n⟩ᵀ) over some rows: the information they lose."""
     cells, (K, p) = data.part(rows), clusters.means.shape
     q, _ = normalised(log_joint(cells.values, cells.known, clusters.logs))
     w = np.ones(len(q)) if data.weights is None else data.weights[rows]

@@ -1,4 +1,4 @@
-"""What is read from a fitted mixture of Bernoulli distributions: clusters, densities, draws."""
+"""Results of a fitted mixture of Bernoulli distributions: clusters, densities, draws."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class BernoulliClusters:
     means, means_std
         Posterior mean of p_kd and its standard deviation, 0 where p is point-estimated: (K, p).
 
-    Cells of one row in one cluster are independent, also when p is integrated out. So the
-    predictive distribution is the mixture with the posterior means, exactly.
+    Within a cluster the cells of a row are independent, even when p is integrated out. So the
+    predictive distribution is exactly the mixture with the posterior means.
     """
 
     weights: Vector
@@ -43,7 +43,7 @@ class BernoulliClusters:
         return BernoulliLogs(log_weights(self.weights), np.log(means), np.log1p(-means))
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together, and there are densities."""
+        """Raise ValueError unless the arrays fit together and hold probabilities."""
         shape, weights = self.means.shape, self.weights
         if weights.shape != shape[:1] or self.means_std.shape != shape or not shape[0]:
             raise ValueError("the arrays of BernoulliClusters are empty or of different sizes")
@@ -53,7 +53,7 @@ class BernoulliClusters:
 
 
 def log_density(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray:
-    """log p(x) of each row, of the cells that are there."""
+    """log p(x) of the observed cells of each row: (n,)."""
     return np.concatenate([log_norm for _, log_norm in _by_block(clusters, cells)])
 
 
@@ -63,9 +63,9 @@ def responsibilities(clusters: BernoulliClusters, cells: BinaryCells) -> FloatAr
 
 
 def probabilities(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray:
-    """Probability that a cell is 1, from the others of its row: Σ_k q_nk p_kd where it is a hole.
+    """Probability that a cell is 1 given the observed cells of its row: Σ_k q_nk p_kd.
 
-    For a cell that is there, this is what its row, itself included, says of another like it.
+    For an observed cell, this is the prediction for a new cell of the same row and column.
     """
     return responsibilities(clusters, cells) @ clusters.means
 
@@ -73,7 +73,7 @@ def probabilities(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray
 def sample(
     clusters: BernoulliClusters, n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """New rows, one cluster after another, and their clusters."""
+    """n new rows, sorted by cluster, and the cluster of each."""
     sizes = rng.multinomial(n, clusters.weights / clusters.weights.sum())
     labels = np.repeat(np.arange(sizes.size), sizes)
     rows = rng.random((n, clusters.means.shape[1])) < clusters.means[labels]

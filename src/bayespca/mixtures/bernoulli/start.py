@@ -1,4 +1,4 @@
-"""Where mixtures of Bernoulli distributions start."""
+"""Starting points of mixtures of Bernoulli distributions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from .step import BernoulliState, added, sums_of
 
 
 def kmeans_plus_plus(data: BernoulliRows, K: int, rng: np.random.Generator) -> BernoulliState:
-    """Rows go to the nearest of K rows, drawn one after another with probabilities in proportion to
-    the squared distance from the nearest one so far (Arthur and Vassilvitskii 2007). Holes count as
-    the share of ones in their column.
+    """Assign each row to the nearest of K centres, drawn as in k-means++.
+
+    Centres are rows, drawn one after another with probability proportional to the squared distance
+    from the nearest centre so far (Arthur and Vassilvitskii 2007). Holes count as the share of ones
+    in their column.
     """
     n = data.shape[0]
     weights = np.ones(n) if data.weights is None else data.weights
@@ -37,7 +39,7 @@ def kmeans_plus_plus(data: BernoulliRows, K: int, rng: np.random.Generator) -> B
 
 
 def random_from_data(data: BernoulliRows, K: int, rng: np.random.Generator) -> BernoulliState:
-    """Rows go to the nearest of K different rows, drawn at random."""
+    """Assign each row to the nearest of K different rows, drawn at random."""
     n = data.shape[0]
     chances = None if data.weights is None else data.weights / data.weights.sum()
     centres = rng.choice(n, size=K, replace=False, p=chances)
@@ -46,7 +48,7 @@ def random_from_data(data: BernoulliRows, K: int, rng: np.random.Generator) -> B
 
 
 def random(data: BernoulliRows, K: int, rng: np.random.Generator) -> BernoulliState:
-    """Responsibilities are drawn at random."""
+    """Draw the responsibilities at random."""
     q = rng.random((data.shape[0], K))
     return _with_responsibilities(data, lambda rows: q[rows] / q[rows].sum(axis=1, keepdims=True))
 
@@ -61,7 +63,7 @@ STARTS: dict[str, Callable[[BernoulliRows, int, np.random.Generator], BernoulliS
 def with_given(
     state: BernoulliState, data: BernoulliRows, weights: FloatArray | None, means: FloatArray | None
 ) -> BernoulliState:
-    """Replace weights and probabilities by given ones."""
+    """Replace the weights and the probabilities by given ones, where there are any."""
     sums = state.sums
     shares = sums.ones / np.maximum(sums.seen, TINY)
     if means is not None:
@@ -80,7 +82,7 @@ def _squared_distances(data: BernoulliRows, centre: int) -> FloatArray:
 
 
 def _owned(data: BernoulliRows, K: int, owner: NDArray[np.intp]) -> BernoulliState:
-    """Each row in one cluster."""
+    """The state in which each row belongs to one cluster, its `owner`."""
     return _with_responsibilities(data, lambda rows: np.eye(K)[owner[rows]])
 
 

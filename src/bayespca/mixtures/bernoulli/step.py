@@ -2,11 +2,11 @@
 
     p(x_n | z_n = k) = Π_d p_kd^{x_nd} (1 − p_kd)^{1 − x_nd},   p(z_n = k) = π_k
 
-over the cells d of row n that are there (lecture, "Product of Bernoulli Mixture Model"). A sweep
-finds the responsibilities q_nk ∝ π_k p(x_n | p_k) and sums them up; all that follows is a function
-of these sums. Maximum likelihood takes the best π and p; with priors π ~ Dirichlet(α₀) and
-p_kd ~ Beta(a₀, b₀) logarithms of π and p are replaced by their expectations. Holes are cells that
-are in no sum.
+over the observed cells d of row n (lecture, "Product of Bernoulli Mixture Model"). A sweep computes
+the responsibilities q_nk ∝ π_k p(x_n | p_k) and sums over rows with them; everything else is a
+function of these sums. Maximum likelihood takes the best π and p. With priors π ~ Dirichlet(α₀) and
+p_kd ~ Beta(a₀, b₀), the logarithms of π and p are replaced by their expectations. The sums leave
+holes out.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from bayespca.inference.loop import Info
 from .data import BernoulliRows
 from .family import BernoulliFamily, BernoulliLogs, BernoulliSums, product
 
-# Clusters with fewer rows are tried to do without after each sweep; others at the end.
+# After each sweep, clusters with fewer rows than this are dropped if that lowers the free energy.
 EMPTY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class BernoulliState:
-    """All that the next sweep needs. `energy` is the free energy of responsibilities and family."""
+    """All that the next sweep needs. `energy` is the free energy after the last one."""
 
     sums: BernoulliSums
     energy: float = np.inf
@@ -42,7 +42,7 @@ class BernoulliState:
 def step(
     state: BernoulliState, data: BernoulliRows, family: BernoulliFamily
 ) -> tuple[BernoulliState, Info]:
-    """A sweep, and without the clusters that have come to be empty if the free energy is lower."""
+    """Do one sweep, and drop empty clusters if that lowers the free energy."""
     logs = family.logs(state.sums)
     new = _sweep(logs, data, family)
     staying = new.sums.sizes >= EMPTY
@@ -64,7 +64,7 @@ def _sweep(logs: BernoulliLogs, data: BernoulliRows, family: BernoulliFamily) ->
 
 
 def log_joint(x: FloatArray, known: FloatArray | None, logs: BernoulliLogs) -> FloatArray:
-    """log π_k + Σ_d log p(x_nd | p_kd) over the cells that are there: (n, K)."""
+    """log π_k + Σ_d log p(x_nd | p_kd) over the observed cells: (n, K)."""
     found = x @ (logs.ones - logs.zeros).T
     found += logs.weights
     found += logs.zeros.sum(axis=1) if known is None else known @ logs.zeros.T
@@ -72,7 +72,7 @@ def log_joint(x: FloatArray, known: FloatArray | None, logs: BernoulliLogs) -> F
 
 
 def normalised(log_joints: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """exp of each row over its sum, in the place of the logarithms, and the log of that sum."""
+    """exp of each row divided by its sum, computed in place, and the log of that sum."""
     largest = log_joints.max(axis=1)
     log_joints -= largest[:, None]
     np.exp(log_joints, out=log_joints)
@@ -100,9 +100,9 @@ def _of_block(data: BernoulliRows, rows: slice, logs: BernoulliLogs) -> tuple[Be
 
 
 def sums_of(x: FloatArray, known: FloatArray | None, q: FloatArray) -> BernoulliSums:
-    """Sums over rows whose responsibilities are multiplied by how often they count."""
+    """Sums over rows; q are responsibilities multiplied by the weights of the rows."""
     sizes = q.sum(axis=0)
-    # All cells are there: one number stands for a row of equal ones.
+    # Without holes every column has the same sum: a view repeats it without a copy.
     everywhere = np.broadcast_to(sizes[:, None], (sizes.size, x.shape[1]))
     seen = everywhere if known is None else q.T @ known
     return BernoulliSums(sizes, q.T @ x, seen)

@@ -1,1 +1,1 @@
-"""Clusters, each with a PCA of its own."""
+"""Clusters, each with its own PCA."""

@@ -1,4 +1,4 @@
-"""States of mixtures of PCAs as vectors: of each cluster what rows are compared with."""
+"""States of mixtures of PCAs as vectors, for acceleration: the Gaussian of each cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .step import MixtureProblem, MixtureState
 
 @dataclass(frozen=True, eq=False)
 class MixtureChart:
-    """The clusters one after another: W, whose square is the covariance but for the noise, turned
-    to be like another one; mean, log N, what its scores cost beside the Gaussian, and log σ² or
-    log ψ of each feature.
+    """Vectors that hold the clusters one after another.
 
-    All else of a cluster follows in a step.
+    Each cluster contributes W, where WWᵀ is its covariance without the noise, rotated towards that
+    of a reference vector; its mean, `surplus`, log N, and log σ² or the log ψ of each feature. A
+    step restores everything else.
     """
 
     problem: MixtureProblem
@@ -62,7 +62,7 @@ class MixtureChart:
         return np.concatenate([W, np.sqrt(variances / N), [1 / np.sqrt(N)] * 2, noise])
 
     def _cluster(self, cluster: Cluster, here: Loadings, goal: Loadings) -> Cluster:
-        """A cluster with another Gaussian; what does not follow from that is as it was."""
+        """The cluster with the Gaussian at `goal`; everything else stays as it was."""
         old, p = cluster.posterior, cluster.posterior.mean.size
         logs = _near(goal.rest[p + 1 :], here.rest[p + 1 :])
         psi = np.maximum(np.exp(logs[1:]), self.problem.least_noise)
@@ -86,6 +86,6 @@ def _near(goal: FloatArray, here: FloatArray) -> FloatArray:
 
 
 def _split(vector: Vector, parts: list[Loadings]) -> list[FloatArray]:
-    """The piece of each cluster."""
+    """The piece of a vector that belongs to each cluster."""
     ends = accumulate((part.vector.size for part in parts), initial=0)
     return [vector[first:last] for first, last in pairwise(ends)]

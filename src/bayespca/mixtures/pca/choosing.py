@@ -1,10 +1,10 @@
-"""`noise="auto"`: the evidence says whether features have noise of their own.
+"""`noise="auto"`: the evidence decides whether each feature has its own noise variance.
 
-One noise for all features of a cluster comes first. A few sweeps from where that ends show whether
-noise of features gains anything; if so, it is fitted from a start of its own, which often ends
-lower than one that was found with equal noise. Each of its variances is a point estimate, and costs
-½ log of the rows that it was learned from (Schwarz 1978); what is gained beyond that is the
-evidence for them.
+One noise variance for all features of a cluster is fitted first. A few sweeps from its end show
+whether a variance for each feature gains anything. If so, that model is fitted from its own start,
+which often ends lower than the end of the first fit would. Each of its variances is a point
+estimate and costs ½ log of the number of rows it was learned from (Schwarz 1978); the gain beyond
+that is the evidence for them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .data import MixtureData
 from .fit import MixtureFit, MixtureModel, features_floor
 from .step import MixtureProblem, MixtureState, step
 
-# Sweeps that show most of what noise of features gains, and the share of its price that it must
-# have gained by then to be worth going on.
+# Sweeps that show most of the gain of noise by feature, and the share of its price that it must
+# have gained by then to be worth a full fit.
 GLANCE = 5
 SHARE_OF_PRICE = 0.5
 
@@ -36,8 +36,9 @@ _Run = Settled[MixtureData, MixtureState, MixtureFit]
 def fit_choosing(
     model_with: Callable[[bool], MixtureModel], data: MixtureData, looping: Looping
 ) -> MixtureFit:
-    """The fit with one noise for all features of a cluster, or with noise of each, whichever the
-    evidence prefers. `model_with` takes whether features have their own.
+    """The fit that the evidence prefers: one noise variance for each cluster, or one per feature.
+
+    `model_with` takes whether each feature has its own.
     """
     equal = settle(model_with(False), data, looping)
     before, gained = equal.run.free_energy, _gained_at_a_glance(equal, data, looping.tol)
@@ -50,7 +51,7 @@ def fit_choosing(
 
 
 def _gained_at_a_glance(settled: _Run, data: MixtureData, tol: float) -> float:
-    """Fall of F in a few sweeps with noise of features."""
+    """Fall of F in a few sweeps with one noise variance per feature."""
     ended, model = settled.run.state, settled.model
     assert isinstance(model, MixtureModel)
     state = replace(ended, clusters=tuple(map(_by_feature, ended.clusters)))
@@ -67,13 +68,13 @@ def _finished(settled: _Run, gain: float, *, per_feature: bool) -> MixtureFit:
 
 
 def _price(state: MixtureState, data: MixtureData) -> float:
-    """½(p − 1)·Σ log Nₖ: what the variances cost that each cluster has beyond the first."""
+    """½(p − 1)·Σ log Nₖ: the cost of the p − 1 additional variances of each cluster."""
     p = data.rows.shape[1]
     return 0.5 * (p - 1) * float(np.log(np.maximum(state.counts, 1.0)).sum())
 
 
 def _by_feature(cluster: Cluster) -> Cluster:
-    """The same cluster, the noise of which is the scale of its features."""
+    """The same cluster with its noise moved into the scale of its features."""
     old, s = cluster.posterior, cluster.noise
     posterior = replace(
         old,

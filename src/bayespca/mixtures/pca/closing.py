@@ -1,7 +1,7 @@
 """The closed forms of clusters, all of them in one call.
 
-Where each feature has its own noise, the closed form is that of data divided by its root, in turns
-with that noise, as in `linear.per_feature`.
+Where each feature has its own noise, the closed form is that of data divided by the root of that
+noise; the two are updated in turn, as in `linear.per_feature`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .moments import ClusterMoments, ClusterRows, moments_of
 @dataclass(frozen=True, eq=False)
 class Update:
     """The free energy of an updated cluster, the entropy of the holes in its rows, and the moments
-    that it was made from, unless it was left as it was.
+    that it was made from; no moments if it was left unchanged.
 
-    The cluster itself is made when it is needed: those that are only tried need none.
+    The cluster itself is made on demand: trial updates never need it.
     """
 
     made: Callable[[], Cluster]
@@ -60,26 +60,27 @@ def updated(rows: MixtureRows, before: Cluster | None, plan: ClusterPlan) -> Upd
 
 
 def updated_together(parts: Sequence[ClusterRows], *, nearly: bool = False) -> list[Update]:
-    """The closed forms of some clusters; `nearly` with a noise that is near the one before."""
+    """The closed forms of some clusters; `nearly` finds a good noise fast, not always the best."""
     return solved_together([moments_of(part) for part in parts], nearly=nearly)
 
 
 def solved_together(moments: Sequence[ClusterMoments], *, nearly: bool = False) -> list[Update]:
-    """The same where their moments are known."""
+    """`updated_together` for clusters whose moments are known."""
     return [_update(found) for found in _decomposed(_with_best_scales(moments), nearly=nearly)]
 
 
 def free_energies(moments: Sequence[ClusterMoments]) -> FloatArray:
-    """F of closed forms that are only tried: with noise that is near the best, that of features as
-    it is, and without vectors.
+    """F of trial closed forms, cheaper than updates: the noise is good but not always the best,
+    scales of features stay as they are, and no vectors are computed.
     """
     found = _decomposed(moments, vectors=False, nearly=True)
     return np.array([_free_energy(one) for one in found])
 
 
 def _with_best_scales(moments: Sequence[ClusterMoments]) -> list[ClusterMoments]:
-    """With what to divide by, where that differs from feature to feature: after a closed form of
-    its own, unless there is none from before.
+    """Moments with the best scale of each feature, where features have their own noise.
+
+    It follows from the closed form at the last scale, or from the variances if there is none.
     """
     found = list(moments)
     known = [i for i, one in enumerate(found) if one.plan.is_per_feature and one.has_scale]
@@ -92,8 +93,8 @@ def _with_best_scales(moments: Sequence[ClusterMoments]) -> list[ClusterMoments]
 
 
 class _Form(Protocol):
-    """What is kept of a spectrum: singular values, the moments of both factors, and what rows and
-    loadings pay for them.
+    """The closed form of a spectrum: the singular values kept, the moments of both factors, and
+    what they cost each row and the loadings.
     """
 
     @property
@@ -116,7 +117,7 @@ class _Form(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """The closed form of one spectrum by itself."""
+    """The closed form of a single spectrum, by any method."""
 
     solution: Solution
     values: FloatArray
@@ -179,8 +180,9 @@ class _Decomposed:
 def _decomposed(
     parts: Sequence[ClusterMoments], *, vectors: bool = True, nearly: bool = False
 ) -> list[_Decomposed]:
-    """Closed forms, all in one call where they are EVB's; by singular values where rounding errors
-    of squares reach the noise, if there are rows.
+    """Spectra and closed forms; EVB's are computed in one call.
+
+    Where rounding errors of the squares reach the noise, complete rows are decomposed directly.
     """
     if not parts:
         return []
@@ -200,8 +202,8 @@ def _decomposed(
 
 
 def _squares(parts: Sequence[ClusterMoments], *, vectors: bool) -> list[SquaredSpectrum]:
-    """Through the features in one call for all parts that are narrow, else through the shorter
-    side.
+    """Squared spectra: of the features' Gram matrices in one call for all narrow parts, else
+    through the shorter side.
     """
     are_narrow = [part.p <= SMALL and not part.is_wide for part in parts]
     narrow = [part for part, is_so in zip(parts, are_narrow, strict=True) if is_so]
@@ -220,7 +222,7 @@ def _squares_alone(part: ClusterMoments) -> SquaredSpectrum:
 def _by_evb(
     parts: Sequence[ClusterMoments], squares: Sequence[SquaredSpectrum], *, nearly: bool
 ) -> tuple[list[_Decomposed], list[bool]]:
-    """EVB for all spectra side by side, and whether these had enough digits."""
+    """EVB's closed forms of all spectra at once, and whether each spectrum had enough digits."""
     spectra = _side_by_side(parts, squares)
     forms = closed_forms(spectra, _noises(parts, spectra, nearly=nearly))
     found = [
@@ -258,7 +260,7 @@ def _side_by_side(parts: Sequence[ClusterMoments], squares: Sequence[SquaredSpec
 def _one_by_one(
     parts: Sequence[ClusterMoments], squares: Sequence[SquaredSpectrum]
 ) -> tuple[list[_Decomposed], list[bool]]:
-    """The same for other methods."""
+    """`_by_evb` for the other methods, one spectrum at a time."""
     found, are_precise = [], []
     for part, known in zip(parts, squares, strict=True):
         values, shape = np.maximum(known.squares, 0.0), (part.p, part.M)
@@ -272,7 +274,7 @@ def _one_by_one(
 
 
 def _first_scale(moments: ClusterMoments) -> FloatArray:
-    """Half of each feature's variance is noise to begin with."""
+    """Scales to begin with: half of each feature's variance is noise."""
     return np.sqrt(np.maximum(0.5 * moments.squares / moments.M, moments.plan.least_noise))
 
 
@@ -289,7 +291,7 @@ def _best_scale(found: _Decomposed) -> FloatArray:
 
 
 def _free_energy(found: _Decomposed) -> float:
-    """F in the units before the moments were divided by their scale."""
+    """F in the units of the moments before they were divided by their scale."""
     if not found.of.plan.is_per_feature:
         return found.free_energy
     return found.free_energy + found.of.M * float(np.log(found.of.scale).sum())

@@ -1,4 +1,4 @@
-"""Rows that may have holes and count by weights, at unit scale."""
+"""Weighted rows, with or without holes, at unit scale."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from bayespca.lowrank.patterns import patterns_of
 from bayespca.sources.constant import is_constant
 from bayespca.spectrum.tolerances import TINY
 
-# Numbers in the largest array that goes with a block of rows.
+# Numbers in the largest array computed for a block of rows.
 BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureRows:
-    """Rows with the same cells missing stand together.
+    """Rows sorted by their pattern of holes.
 
     Attributes
     ----------
     values
-        The cells, 0 where there is a hole; (n, p), in float64.
+        The cells, 0 in holes; (n, p), in float64.
     seen
-        One row for each pattern of holes: 1 for a cell that is there, 0 for a hole; (P, p).
+        One row for each pattern of holes: 1 for an observed cell, 0 for a hole; (P, p).
     pattern
         The pattern of each row, in increasing order; (n,).
     order
-        The place of each row in the data as given.
+        The position of each row in the data as given.
     weights
-        How much each row counts; (n,).
+        The weight of each row; (n,).
     """
 
     values: FloatArray
@@ -53,16 +53,16 @@ class MixtureRows:
 
     @cached_property
     def total(self) -> float:
-        """How much all rows count together."""
+        """Sum of the weights."""
         return float(self.weights.sum())
 
     @cached_property
     def n_cells(self) -> float:
-        """Cells that are there, each with the weight of its row."""
+        """Number of observed cells, each counted with the weight of its row."""
         return float(self.weights @ self.seen.sum(axis=1)[self.pattern])
 
     def blocks(self, width: int) -> Iterator[Block]:
-        """Rows and their patterns, few enough for arrays of `width` numbers for each row."""
+        """Blocks of rows small enough for arrays of `width` numbers per row."""
         n = self.shape[0]
         size = max(64, BLOCK // max(width, 1))
         for start in range(0, n, size):
@@ -73,7 +73,7 @@ class MixtureRows:
             yield Block(rows, which, self.values[rows], self.seen[which], starts)
 
     def filled(self, values: FloatArray) -> MixtureRows:
-        """The same rows without holes."""
+        """The same rows with other values and without holes."""
         n, p = self.shape
         return replace(self, values=values, seen=np.ones((1, p)), pattern=np.zeros(n, np.intp))
 
@@ -88,7 +88,7 @@ class MixtureRows:
         return MixtureRows(values, seen, pattern, self.order[rows], weights[rows])
 
     def in_order(self, values: FloatArray) -> FloatArray:
-        """Something about each row, in the order of the data as given."""
+        """Put values of each row in the order of the data as given."""
         out = np.empty_like(values)
         out[self.order] = values
         return out
@@ -96,7 +96,7 @@ class MixtureRows:
 
 @dataclass(frozen=True, eq=False)
 class MixtureData:
-    """The data of a fit: the rows and columns that tell something, and what they were made from.
+    """The data of a fit: the rows and columns that carry information, and how they were scaled.
 
     Column j of the rows is (X[:, live[j]] − location[live[j]])/unit.
     """
@@ -122,7 +122,7 @@ def gathered(X: FloatArray, weights: FloatArray) -> MixtureRows:
         order = np.arange(n)
         return MixtureRows(X, np.ones((1, p)), np.zeros(n, np.intp), order, weights)
     first, which = patterns_of(holes)
-    # Seeds mean rows in the same order, whatever finds out which rows are alike.
+    # A seed must draw the same rows however `patterns_of` orders the patterns it finds.
     by_holes = np.lexsort(np.packbits(holes[first], axis=1).T[::-1])
     pattern = np.argsort(by_holes)[which]
     order = np.argsort(pattern, kind="stable")
@@ -131,9 +131,9 @@ def gathered(X: FloatArray, weights: FloatArray) -> MixtureRows:
 
 
 def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData:
-    """Data at unit scale, about their means, without constant columns and rows without a cell.
+    """Centred data at unit scale, without constant columns, empty rows or rows of weight 0.
 
-    Constant columns have no noise. Counted as features they would suggest that there is none.
+    Constant columns have no noise. Counted as features, they would bias the noise towards zero.
     """
     cells: FloatArray = np.asarray(X, dtype=np.float64)
     weights = np.ones(len(cells)) if weights is None else weights
@@ -150,7 +150,7 @@ def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData
 
 
 def _locations(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted means of the columns, and the largest deviation from them; of those seen."""
+    """Weighted mean of each column's observed cells, and their largest deviation from it."""
     seen = ~np.isnan(X)
     counts = np.maximum(weights @ seen, TINY)
     first = np.where(seen.any(axis=0), np.where(seen, X, -np.inf).max(axis=0), 0.0)

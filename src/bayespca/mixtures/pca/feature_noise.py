@@ -1,4 +1,4 @@
-"""The best noise of each feature, given the posterior of data that were divided by its root."""
+"""The best noise of each feature, given the posterior of data divided by its root."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def best_noise(
 ) -> FloatArray:
     """ψ that minimises the free energy at the posterior of A and B, feature by feature.
 
-    The noise is the scale of a feature's loadings too: their prior is that of the rescaled data.
-    So ψⱼ is the mean over ⟨‖xⱼ − A bⱼ‖²⟩ of M samples and ⟨bⱼₕ²⟩/c_bₕ² of the components that
-    have a proper prior. `squares` are Σx² of each feature; `gamma` and `components` are those of
-    the components that are kept, which come first in `moments`.
+    The noise also scales a feature's loadings, whose prior is that of the rescaled data. So ψⱼ is
+    the mean over ⟨‖xⱼ − A bⱼ‖²⟩ of M samples and ⟨bⱼₕ²⟩/c_bₕ² of the components with a proper
+    prior. `squares` are Σx² of each feature; `gamma` and `components` belong to the components
+    kept, which come first in `moments`.
     """
     k = gamma.size
     along = np.zeros((moments.mean_b.size, psi.size))

@@ -1,4 +1,4 @@
-"""A mixture of PCAs as a model: starts, sweeps, clusters that go, and what is left of it."""
+"""The mixture of PCAs as a model: starts, sweeps, removal of clusters, and the result."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .removal import with_one_less
 from .start import by_k_means, one_cluster, pruned, ranks_to_prune
 from .step import MixtureProblem, MixtureState, starved, step
 
-# At unit scale, where the mean square is 1: the least noise that clusters and holes can do with,
-# whose densities need digits.
+# Where there are several clusters or holes, the noise of a single PCA counts as at least this, at
+# unit scale (mean square 1): their densities need the digits.
 SHARE = 1e-2
-# Nats by which a cluster of a row or two must be better than none.
+# Nats by which a cluster with too few rows must lower the free energy to stay.
 EVIDENT = 10.0
 
 
@@ -39,8 +39,9 @@ EVIDENT = 10.0
 class MixtureFit(Fit[MixturePosterior]):
     """A finished fit; `counts` are the rows of each cluster, largest first.
 
-    With `per_feature` each cluster has a noise for each feature; `dtype` is that of the data.
-    `evidence` says by how many nats noise that was tried exceeds that of one for all features.
+    With `per_feature` each cluster has a noise variance for each feature; `dtype` is that of the
+    data. `evidence` has, in nats, the gain of each noise model tried over one variance for all
+    features.
     """
 
     counts: Vector = field(default_factory=lambda: np.empty(0))
@@ -50,13 +51,13 @@ class MixtureFit(Fit[MixturePosterior]):
 
     @property
     def noise(self) -> NoiseFound:
-        """What it is called, and what speaks for it."""
+        """The name of the noise model, and the evidence for it."""
         found = PER_FEATURE if self.per_feature else ISOTROPIC
         return NoiseFound(name=found.name, evidence=self.evidence)
 
     @property
     def n_components(self) -> int:
-        """Clusters that are left."""
+        """Number of clusters that remain."""
         return len(self.posterior.clusters)
 
     @property
@@ -74,11 +75,11 @@ class MixtureFit(Fit[MixturePosterior]):
 
 @dataclass(frozen=True)
 class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit]):
-    """Clusters that are PCAs of their own.
+    """Clusters, each with its own PCA.
 
-    `ranks` has the largest rank of each cluster to start with, or the rank itself where the method
-    needs one. `whole` is the cluster of all rows. With `choose` as many clusters stay as pay, with
-    `prune` the start is chosen among more clusters than that.
+    `ranks` has the largest rank of each initial cluster, or the rank itself where the method needs
+    one. `whole` is the cluster of all rows. With `choose` the free energy decides how many clusters
+    stay; with `prune` the start is pruned from more clusters than `ranks` has.
     """
 
     ranks: tuple[int | None, ...]
@@ -103,8 +104,8 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         return step(state, data, self)
 
     def chart(self, data: MixtureData) -> MixtureChart | None:
-        """None without holes: closed forms leave few sweeps, and rows that go from one cluster to
-        another make these steps rather than a sequence that heads somewhere.
+        """A chart for data with holes. Without holes there are few sweeps, and rows that jump
+        between clusters leave no trend to extrapolate.
         """
         return None if data.rows.is_complete else MixtureChart(self)
 
@@ -116,10 +117,10 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         return [Move(partial(with_one_less, data=data, problem=self))] if self.choose else []
 
     def shrunk(self, state: MixtureState, data: MixtureData) -> tuple[MixtureState, float] | None:
-        """Drop a cluster that has too few rows to be estimated, unless they fit nowhere else.
+        """Drop a cluster with too few rows to be estimated, unless they fit nowhere else.
 
-        The free energy leaves out that such a cluster was chosen to suit its rows, so it may be a
-        little lower for clusters that are nothing but a row at the edge.
+        The free energy ignores that such a cluster was chosen to suit its rows, so it may be a
+        little lower with a cluster that is nothing but an outlying row.
         """
         k = starved(state, self)
         return None if k is None else (state.without(k), EVIDENT)
@@ -137,7 +138,7 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         return data.unit
 
     def free_energy(self, run: Run[MixtureState], data: MixtureData) -> float:
-        """In the units of the data, in which one mean has a flat prior."""
+        """The free energy in the units of the data, where one mean has a flat prior."""
         rows = data.rows
         return run.free_energy + (rows.n_cells - rows.shape[1]) * float(np.log(data.unit))
 
@@ -159,7 +160,7 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
     def described(
         self, found: Fit[MixturePosterior], run: Run[MixtureState], data: MixtureData
     ) -> MixtureFit:
-        """Ranks are summed over clusters in a trace: what is known of them is no posterior."""
+        """Add the counts; drop the rank posterior, as the trace sums ranks over clusters."""
         counts = run.state.counts[run.state.by_size]
         return extended(found, MixtureFit, counts=counts, rank_posterior=np.empty(0))
 
@@ -174,12 +175,11 @@ def mixture_model(
     choose: bool = False,
     prune: bool = True,
 ) -> MixtureModel:
-    """The model of some rows, each feature of which may have noise of its own.
+    """The model of some rows; with `per_feature`, each feature has its own noise.
 
-    A cluster that collapses on a point, or on rows that are there several times, would have no
-    noise and a boundless density. So clusters have at least `LEAST_NOISE_OF_FEATURES` of the noise
-    that a single PCA leaves, or of the variance of each feature where these have noise of their
-    own.
+    A cluster that collapses on a point, or on repeated rows, would have no noise and an unbounded
+    density. So clusters have at least `LEAST_NOISE_OF_FEATURES` times the noise that a single PCA
+    leaves, or times the variance of each feature where features have their own noise.
     """
     least = _floor(data, per_feature)
     single = MixtureProblem(method, weights, least)
@@ -197,5 +197,5 @@ def _floor(data: MixtureData, per_feature: bool) -> float | FloatArray:
 
 
 def features_floor(data: MixtureData) -> FloatArray:
-    """The least noise of features that have their own."""
+    """The least noise of each feature, where features have their own."""
     return np.maximum(LEAST_NOISE_OF_FEATURES * data.variances, NO_NOISE)

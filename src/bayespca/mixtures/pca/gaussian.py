@@ -1,8 +1,8 @@
-"""Gaussians whose covariance is low-rank plus noise: densities of the cells that are there, and
-what these tell of the others.
+"""Gaussians whose covariance is low-rank plus noise: densities of observed cells, and predictions
+of holes.
 
 With covariance LLᵀ + sI (of cells over their scale), and a and G⁻¹ the mean and the covariance of
-the scores given the cells that are there (`lowrank.density`), holes m have
+the scores given the observed cells (`lowrank.density`), holes m have
 
     ⟨x_m⟩ = μ_m + L_m a,    Cov(x_m) = sI + L_m G⁻¹L_mᵀ.
 """
@@ -24,11 +24,11 @@ from bayespca.spectrum.tolerances import LOG_2PI
 
 from .data import MixtureRows
 
-# Where a direction has so many times the variance of the noise, what lies off it is formed before
-# it is squared. Elsewhere squares are subtracted, which costs half as much and ten digits remain.
-# The same holds for rows that are so far from the centre of all data.
+# Above this ratio of a direction's variance to the noise, residuals are formed before they are
+# squared. Below it, squares are subtracted: half the cost, and ten digits remain. The same limit
+# holds for squared distances of rows from the centre of all data.
 FAR_ABOVE = 1e6
-# Numbers of rows times directions that are formed at once: they stay in a cache.
+# Rows times directions computed at once: the numbers stay in a cache.
 AT_ONCE = 1 << 18
 
 
@@ -44,7 +44,7 @@ class Gaussian:
 
     @cached_property
     def normal(self) -> LowRankNormal:
-        """What (x − mean)/scale is like where there are holes: L = Wᵀ·diag(spread)^½."""
+        """The distribution of (x − mean)/scale for rows with holes: L = Wᵀ·diag(spread)^½."""
         L = (self.directions * np.sqrt(self.spread)[:, None]).T
         return low_rank_normal(L, np.full(len(L), self.noise), scale=self.scale, like=L)
 
@@ -59,7 +59,7 @@ class Gaussian:
 
     @cached_property
     def log_determinant(self) -> float:
-        """log of that of the covariance of (x − mean)/scale, over noise^p."""
+        """log(|C|/noise^p), with C the covariance of (x − mean)/scale."""
         return float(np.log1p(self.spread / self.noise).sum())
 
     @property
@@ -73,12 +73,12 @@ class Gaussian:
         return out
 
     def off(self, block: Block) -> FloatArray:
-        """The same for rows with holes, with 0 in these."""
+        """`standardised` values of a block of rows, with 0 in holes."""
         return self.standardised(block.values) * block.mask[block.pattern]
 
 
 def log_densities(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
-    """Log density of the cells that are there, for each row."""
+    """Log density of the observed cells of each row."""
     if rows.is_complete:
         return np.asarray(_of_complete(gaussian, rows.values))
     out, normal = np.empty(rows.shape[0]), gaussian.normal
@@ -102,7 +102,7 @@ def _of_complete(gaussian: Gaussian, values: FloatArray) -> FloatArray:
 
 
 def densities_of_all(gaussians: Sequence[Gaussian], rows: MixtureRows) -> FloatArray:
-    """`log_densities` of several Gaussians in a few products for all of them; (n, K)."""
+    """`log_densities` of several Gaussians, in a few matrix products for all of them; (n, K)."""
     if not rows.is_complete:
         return np.stack([log_densities(gaussian, rows) for gaussian in gaussians], axis=1)
     together = _Together.of(gaussians)
@@ -121,8 +121,8 @@ def densities_of_all(gaussians: Sequence[Gaussian], rows: MixtureRows) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class _Together:
-    """Gaussians side by side: means μ and precisions 1/scale², (K, p); all directions over the
-    scale of theirs below one another, (R, p), and to `which` Gaussian they belong.
+    """Gaussians side by side: means μ and precisions 1/scale², (K, p); the directions of all of
+    them, divided by their scales, (R, p), and `which` Gaussian each belongs to.
     """
 
     means: FloatArray
@@ -167,7 +167,7 @@ class _Together:
         return np.einsum("rj,rj->r", self.directions, self.means[self.which])
 
     def densities(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log densities of some rows, and the largest square of a row over each scale."""
+        """Log densities of some rows, and the largest ‖x/scale‖² for each Gaussian."""
         T = X @ self.directions.T
         T -= self.offsets
         T *= T
@@ -186,9 +186,9 @@ class _Together:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedRows:
-    """Rows with their holes filled by their mean, and what the holes' uncertainty adds up to.
+    """Rows with their holes filled by their means, and the total uncertainty of the holes.
 
-    `covariance` is Σ wₙ·Cov(xₙ), 0 where complete, and `entropy` Σ wₙ times that of the holes.
+    `covariance` is Σ wₙ·Cov(xₙ), 0 if the rows are complete, and `entropy` Σ wₙ·H(holes of xₙ).
     """
 
     values: FloatArray
@@ -197,14 +197,14 @@ class ExpectedRows:
 
 
 def expected_values(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
-    """Rows with their holes filled by what the cells that are there tell of them."""
+    """Rows with their holes filled by their means given the observed cells."""
     if rows.is_complete:
         return rows.values
     return np.concatenate([found.values for found in _filled(gaussian, rows)])
 
 
 def expected(gaussian: Gaussian, rows: MixtureRows) -> ExpectedRows:
-    """The same, with what is not known of the holes."""
+    """`expected_values`, with the covariance and the entropy of the holes."""
     if rows.is_complete:
         return ExpectedRows(rows.values, 0.0, 0.0)
     n, p = rows.shape
@@ -219,7 +219,7 @@ def expected(gaussian: Gaussian, rows: MixtureRows) -> ExpectedRows:
 
 
 class _Filled(NamedTuple):
-    """A block of rows, with its holes filled; G⁻¹ of its patterns, and log|G⁻¹|."""
+    """A block of rows, its values with holes filled, and G⁻¹ and log|G⁻¹| of each pattern."""
 
     block: Block
     values: FloatArray
@@ -240,7 +240,7 @@ def _filled(gaussian: Gaussian, rows: MixtureRows) -> Iterator[_Filled]:
 def _covariance_of_holes(
     gaussian: Gaussian, holes: FloatArray, cov: FloatArray, counts: FloatArray
 ) -> FloatArray:
-    """Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one product of matrices."""
+    """Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one matrix product."""
     p = holes.shape[1]
     root = np.linalg.cholesky(cov) * np.sqrt(counts)[:, None, None]
     parts = holes[:, :, None] * np.matmul((gaussian.normal.loadings * gaussian.scale).T, root)

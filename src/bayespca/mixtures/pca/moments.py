@@ -1,6 +1,6 @@
 """Weighted moments of the rows of a cluster, from which its closed form follows.
 
-Moments of two clusters add up to those of the two in one, which are thus had without their rows.
+The moments of two clusters add up to those of the merged cluster, which needs no rows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .cluster import Cluster, ClusterPlan
 from .data import MixtureRows
 from .gaussian import ExpectedRows, expected
 
-# A side so many times shorter than that of the features is worth a call of its own.
+# If rows are this many times fewer than features, a separate decomposition of the rows pays.
 WIDE = 2
 
 
 class ClusterRows(NamedTuple):
-    """The rows of a cluster, which count by their weights, and what to make of their spectrum.
+    """The weighted rows of a cluster, and the plan for their spectrum.
 
-    Holes are expected as in the cluster `before`.
+    The cluster `before` predicts the holes.
     """
 
     rows: MixtureRows
@@ -34,12 +34,12 @@ class ClusterRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClusterMoments:
-    """√rₙ(xₙ − x̄) in blocks of rows, and what the uncertainty of holes adds to their products;
-    what they are divided by, and what to make of their spectrum.
+    """√rₙ(xₙ − x̄) in blocks of rows, the `covariance` that the uncertainty of holes adds to their
+    products, the `scale` to divide them by, and the plan for their spectrum.
 
-    `entropy` is that of the holes, and `noise` that of the cluster before, infinite where there was
-    none. `has_scale` tells that the noise of features is known from before, so that it can be made
-    better.
+    `entropy` is that of the holes, and `noise` that of the cluster before, infinite if there was
+    none. `has_scale` says that the noise of features is known from before and can be improved.
+    `products` is the Gram matrix, if known.
     """
 
     mean: FloatArray
@@ -71,9 +71,9 @@ class ClusterMoments:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the samples' side is so much shorter that the features' does not pay.
+        """Whether there are so few rows that the features' Gram matrix does not pay.
 
-        Other methods than EVB have hardly any noise where there are fewer rows than features: they
+        Methods other than EVB leave hardly any noise where there are fewer rows than features: they
         need the digits.
         """
         times = WIDE if self.plan.is_evb else 1
@@ -112,7 +112,7 @@ class ClusterMoments:
 
 
 def moments_of(part: ClusterRows) -> ClusterMoments:
-    """Moments of the rows, holes as the cluster expects them."""
+    """Moments of the rows, with holes as the cluster before predicts them."""
     weights, plan = part.rows.weights, part.plan
     found = _expected(part)
     N = float(weights.sum())
@@ -135,9 +135,9 @@ def _expected(part: ClusterRows) -> ExpectedRows:
 
 
 def merged(one: ClusterMoments, other: ClusterMoments) -> ClusterMoments:
-    """Moments of two clusters in one, with the mean of their noises.
+    """Moments of two clusters merged, with the mean of their noises.
 
-    Σ(x − x̄)(x − x̄)ᵀ is that of both, and N₁N₂/N·ddᵀ between their means, which differ by d.
+    Σ(x − x̄)(x − x̄)ᵀ is the sum of theirs plus N₁N₂/N·ddᵀ, with d the difference of their means.
     """
     N = one.count + other.count
     share = other.count / N

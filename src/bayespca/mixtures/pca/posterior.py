@@ -1,4 +1,4 @@
-"""The posterior of a mixture, and everything that is read from it."""
+"""The posterior of a mixture of PCAs, and everything computed from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Labels = NDArray[np.intp]
 class MixturePosterior:
     """Expected weights and a PCA for each cluster, in the units of the data.
 
-    `unit` is about the size of the data: squares are formed of numbers divided by it.
+    `unit` is about the size of the data: numbers are divided by it before they are squared.
     """
 
     weights: Vector
@@ -37,7 +37,7 @@ class MixturePosterior:
         return np.array([cluster.components.shape[0] for cluster in self.clusters], np.int64)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
+        """Raise ValueError unless the parts fit together and are positive where they must be."""
         sizes = {cluster.mean.size for cluster in self.clusters}
         if len(sizes) != 1 or self.weights.shape != (len(self.clusters),):
             raise ValueError("the clusters of a MixturePosterior are of different sizes")
@@ -49,7 +49,7 @@ class MixturePosterior:
 
 
 def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArray:
-    """Noise of each cluster, or of each of its features; 0 for a feature that does not vary."""
+    """Noise variance of each cluster, (K,); with `per_feature`, of each of its features, (K, p)."""
     of_clusters = [cluster.noise_variance for cluster in mixture.clusters]
     if not per_feature:
         return np.array(of_clusters)
@@ -58,7 +58,7 @@ def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArr
 
 
 def log_joint(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
-    """log ⟨πₖ⟩ + log p(xₙ | k) of the cells that are there; (n, K).
+    """log ⟨πₖ⟩ + log p(xₙ | k) of the observed cells; (n, K).
 
     The density is predictive: the uncertainty of the directions adds to the noise.
     """
@@ -75,13 +75,13 @@ def log_density(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
 
 
 def probabilities(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
-    """How probable each cluster is for each row."""
+    """Probability of each cluster for each row; (n, K)."""
     joint = log_joint(mixture, X)
     return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
 
 
 def scores(mixture: MixturePosterior, X: FloatArray, k: int) -> FloatArray:
-    """Posterior mean of the scores in cluster k, holes expected from the other cells."""
+    """Posterior mean of the scores in cluster k; holes are predicted from the observed cells."""
     return np.asarray(read.scores(mixture.clusters[k], filled(mixture, X, k)))
 
 
@@ -95,7 +95,7 @@ def local_scores(mixture: MixturePosterior, X: FloatArray, labels: Labels) -> Fl
 
 
 def reconstruct(mixture: MixturePosterior, T: FloatArray, labels: Labels) -> FloatArray:
-    """Rows without noise that have these scores in these clusters."""
+    """Noiseless rows with the given scores in the given clusters."""
     out = np.empty((len(T), mixture.clusters[0].mean.size))
     for k in np.unique(labels):
         inside = labels == k
@@ -104,7 +104,7 @@ def reconstruct(mixture: MixturePosterior, T: FloatArray, labels: Labels) -> Flo
 
 
 def filled(mixture: MixturePosterior, X: FloatArray, k: int) -> FloatArray:
-    """Rows with their holes filled as cluster k expects them."""
+    """Rows with their holes filled as cluster k predicts them."""
     if not np.isnan(X).any():
         return X
     rows = _rows(mixture, X)
@@ -114,7 +114,7 @@ def filled(mixture: MixturePosterior, X: FloatArray, k: int) -> FloatArray:
 
 
 def impute(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
-    """Rows with their holes filled by their mean over all clusters."""
+    """Rows with their holes filled by their means over all clusters."""
     share = probabilities(mixture, X)
     parts = [share[:, [k]] * filled(mixture, X, k) for k in range(share.shape[1])]
     return np.where(np.isnan(X), np.sum(parts, axis=0), X)
@@ -123,7 +123,7 @@ def impute(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
 def sample(
     mixture: MixturePosterior, n: int, rng: np.random.Generator
 ) -> tuple[FloatArray, Labels]:
-    """n new rows and their clusters, one cluster after the other."""
+    """n new rows, sorted by cluster, and the cluster of each."""
     counts = rng.multinomial(n, mixture.weights / mixture.weights.sum())
     pairs = zip(mixture.clusters, counts, strict=True)
     X = np.concatenate([read.sample(cluster, int(count), rng) for cluster, count in pairs])
@@ -137,7 +137,7 @@ def _predictive(cluster: Posterior) -> Gaussian:
 
 
 def _location(mixture: MixturePosterior) -> FloatArray:
-    """What is taken off before anything is squared."""
+    """The point subtracted from rows before anything is squared."""
     return np.asarray(mixture.clusters[0].mean)
 
 
@@ -146,7 +146,7 @@ def _rows(mixture: MixturePosterior, X: FloatArray) -> MixtureRows:
 
 
 def _scaled(mixture: MixturePosterior, gaussian: Gaussian) -> Gaussian:
-    """For rows over the unit, the scale of features about 1."""
+    """The Gaussian of rows divided by the unit, with a largest scale of 1."""
     largest = float(gaussian.scale.max())
     factor = largest / mixture.unit
     return Gaussian(
@@ -159,9 +159,9 @@ def _scaled(mixture: MixturePosterior, gaussian: Gaussian) -> Gaussian:
 
 
 def in_units(cluster: Posterior, location: FloatArray, unit: float, live: Labels) -> Posterior:
-    """A cluster at unit scale in the units of the data, with the constant columns put back.
+    """Convert a cluster from unit scale to the units of the data, with constant columns put back.
 
-    Where features have scales of their own, these have the units; else the variances have.
+    Where features have their own scales, the scales carry the units; elsewhere the variances do.
     """
     mean, scale = location.copy(), np.ones(location.size)
     mean[live] += cluster.mean * unit

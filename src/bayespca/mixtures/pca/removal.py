@@ -1,13 +1,13 @@
-"""Fewer clusters: two become one, or one goes and its rows go elsewhere.
+"""Fewer clusters: two are merged, or one is removed and its rows go to the others.
 
-Many clusters are easily found, and too many are cured by doing without one in the way that leaves
-the lowest free energy, time and again. From as few clusters as there shall be in the end, sweeps
-often lead to one that holds several of them, and to several that share one: no sweep leads out of
+Many clusters are easy to find, and surplus ones are removed one at a time, each in the way that
+leaves the lowest free energy. Sweeps that start with the final number of clusters often end with
+one cluster that covers several true ones, and with several that share one; no sweep escapes from
 that.
 
-What two clusters in one are worth follows from their moments, which add up. What it costs to do
-without a cluster is bounded by what its rows pay in the others as these are. Between two such
-changes only those clusters are updated whose rows have changed.
+The free energy of a merged cluster follows from the moments of its two parts, which add up. The
+cost of removing a cluster is bounded by what its rows cost in the others as they are. Between two
+removals, only the clusters whose rows have changed are updated.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from .step import (
     updates,
 )
 
-# Clusters with which to merge one that are looked at in full: those in which its rows cost least.
+# Merging partners evaluated for each cluster: those in which its rows cost least.
 NEAREST = 3
-# Ways to do without one that are looked at in full, of either kind, where the number of clusters is
-# to be found.
+# Removals, and mergers, that are swept before the best is chosen, if the number of clusters is
+# learned.
 CANDIDATES = 5
-# Clusters are updated that have got or lost this share of their rows.
+# Share of its rows that a cluster must gain or lose to be updated.
 CHANGED = 0.02
 
 
 def with_one_less(
     state: MixtureState, data: MixtureData, problem: MixtureProblem
 ) -> MixtureState | None:
-    """The clusters with one less, in the best of the ways that look best; None if there is one."""
+    """The state with one cluster less, the best after a sweep; None if there is only one."""
     if len(state.clusters) == 1:
         return None
     tried = [pool.swept() for pool in Pool.of(state, data, problem).ways(CANDIDATES)]
@@ -57,7 +57,7 @@ def with_one_less(
 
 
 def with_fewer(pool: Pool, K: int) -> MixtureState:
-    """K clusters: one after another goes."""
+    """Remove clusters one by one until K remain."""
     while len(pool.state.clusters) > K:
         pool = pool.with_one_less().swept(CHANGED)
     return pool.state
@@ -65,20 +65,20 @@ def with_fewer(pool: Pool, K: int) -> MixtureState:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Clusters of which some shall go.
+    """Clusters, some of which are to be removed.
 
     Attributes
     ----------
     found
-        The clusters, and the moments that they were made from.
+        The clusters, and the moments they were made from.
     densities
         Log density of each row in each cluster; (n, K).
     r
-        Responsibilities that each cluster was made from; (n, K).
+        Responsibilities each cluster was made from; (n, K).
     names
-        A number for each cluster, another one whenever it has changed.
+        A number for each cluster, a new one whenever it changes.
     trials
-        Nats that it costs to merge two clusters, by their names.
+        Cost of merging two clusters, in nats, by their names.
     """
 
     data: MixtureData
@@ -92,7 +92,7 @@ class Pool:
 
     @classmethod
     def of(cls, state: MixtureState, data: MixtureData, problem: MixtureProblem) -> Pool:
-        """The pool after a sweep."""
+        """The pool of a state after one sweep."""
         densities = densities_of_all([cluster.gaussian for cluster in state.clusters], data.rows)
         names = tuple(range(len(state.clusters)))
         begun = cls(data, problem, state, (), densities, np.zeros_like(densities), names, {})
@@ -104,13 +104,13 @@ class Pool:
 
     @property
     def free_energy(self) -> float:
-        """That of a sweep over all clusters."""
+        """Free energy of the clusters and of the responsibilities they were made from."""
         return free_energy(list(self.found), self.data, self.problem, self.r)
 
     # --- sweeps --------------------------------------------------------------------------------
 
     def swept(self, share: float = 0.0) -> Pool:
-        """A sweep over the clusters to which more than a share of the rows has come, or left."""
+        """Update the clusters that gained or lost more than a share of their rows."""
         r, w = responsibilities(self.costs), self.data.rows.weights
         which = w @ np.abs(r - self.r) > share * self.state.counts
         return self._updated(which, r) if which.any() else self
@@ -144,7 +144,7 @@ class Pool:
     # --- one less ------------------------------------------------------------------------------
 
     def with_one_less(self) -> Pool:
-        """Two clusters merged, or one gone, whatever costs less."""
+        """Merge two clusters or remove one, whichever costs less."""
         k = starved(self.state, self.problem)
         if k is not None:
             return self._without(k)
@@ -155,7 +155,7 @@ class Pool:
         return self._merged(*pairs[int(np.argmin(prices))])
 
     def ways(self, n: int) -> list[Pool]:
-        """Pools with one cluster less: the n best removals, and the n best mergers."""
+        """Pools with one cluster less: the n best removals and the n best mergers."""
         pairs, prices = self._merges()
         gone = [self._without(int(k)) for k in np.argsort(self._losses(), kind="stable")[:n]]
         merged = [self._merged(*pairs[i]) for i in np.argsort(prices, kind="stable")[:n]]
@@ -174,7 +174,7 @@ class Pool:
     def _losses(self) -> FloatArray:
         """Bound on the rise of F without each cluster: the rise if the others stay as they are.
 
-        What its mean costs is saved, but for the tangent that its rows pay.
+        The cost of its mean is saved, except for the tangent term that its rows pay.
         """
         N, p = self.state.counts, self.data.rows.shape[1]
         fixed = np.array([cluster.fixed_cost for cluster in self.state.clusters])
@@ -182,7 +182,7 @@ class Pool:
         return np.asarray(self.data.rows.weights @ log_others(self.costs) - fixed - saved)
 
     def _merges(self) -> tuple[list[tuple[int, int]], FloatArray]:
-        """Pairs of clusters, and by how much F rises if they are one."""
+        """Pairs of clusters, and the rise of F if each is merged."""
         pairs = self._near()
         names = [(self.names[i], self.names[j]) for i, j in pairs]
         unknown = [pair for pair, name in zip(pairs, names, strict=True) if name not in self.trials]
@@ -192,7 +192,7 @@ class Pool:
         return pairs, np.array([self.trials[name] for name in names])
 
     def _near(self) -> list[tuple[int, int]]:
-        """Pairs of which one is among the clusters in which rows of the other cost least."""
+        """Pairs in which one cluster is among the `NEAREST` to the other's rows, by their cost."""
         more = (self.r * self.data.rows.weights[:, None]).T @ self.costs
         more -= np.diag(more).copy()[:, None]
         more = np.minimum(more, more.T)
@@ -226,7 +226,7 @@ class Pool:
         return merged(one, other)
 
     def _lost_entropy(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
-        """By how much Σ r log r rises if rows need not be told apart any more."""
+        """Rise of Σ r log r when each pair of clusters becomes one."""
         shared = self.r.max(axis=1) < 1
         r = self.r[shared]
         a, b = r[:, one], r[:, other]

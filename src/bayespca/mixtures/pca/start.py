@@ -1,4 +1,4 @@
-"""Where the iteration starts: clusters of k-means."""
+"""Starting points of mixtures of PCAs: the clusters of k-means."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .step import MixtureProblem, MixtureState, step
 
 # Sweeps of a single cluster that fill the holes for k-means.
 FILLING = 20
-# Sweeps before clusters are taken out, and the relative fall of the free energy that ends them.
+# Sweeps before clusters are removed, and the relative fall of the free energy that ends them.
 SETTLING = 10
 CALM = 1e-2
-# The least noise, where the mean square of the data is 1, of a cluster too small for its own.
+# Least noise of a cluster too small to estimate its own, where the mean square of the data is 1.
 SOME = 0.01
-# Clusters to start with: a multiple of the final number, at least so many; and their fewest rows.
+# Clusters to start with: a multiple of the final number, their least number, and rows per cluster.
 TWICE, LEAST, FEW = 2, 10, 5
 
 
 def one_cluster(data: MixtureData, problem: MixtureProblem, max_rank: int | None) -> Cluster:
-    """All rows in one cluster; holes filled by its own sweeps, where there are any."""
+    """The cluster of all rows; where there are holes, sweeps of that cluster fill them."""
     if data.rows.total < problem.plan(max_rank).fewest:
         p, noise = data.rows.shape[1], float(np.max(problem.least_noise))
         return spherical(np.zeros(p), np.ones(p), noise, data.rows.total)
@@ -50,10 +50,10 @@ def by_k_means(
     whole: Cluster,
     rng: np.random.Generator,
 ) -> MixtureState:
-    """A PCA of each cluster that k-means finds, from the seeds of k-means++.
+    """A PCA of each cluster that k-means finds from the seeds of k-means++.
 
-    `whole` is the cluster of all rows: it fills holes, and its noise is that of clusters too small
-    for one of their own.
+    `whole` is the cluster of all rows: it fills holes, and lends its noise to clusters too small to
+    estimate their own.
     """
     filled = data.rows.filled(expected_values(whole.gaussian, data.rows))
     labels = _labels(filled, len(max_ranks), rng)
@@ -64,9 +64,9 @@ def by_k_means(
 
 
 def ranks_to_prune(max_ranks: tuple[int | None, ...], n: int) -> tuple[int | None, ...]:
-    """Ranks of twice as many clusters of n rows, and at least ten, from which to take out some.
+    """Ranks of the clusters to prune from: twice as many, and at least ten, if n rows suffice.
 
-    Clusters that have ranks of their own are as many as there are ranks.
+    Clusters with different ranks are not multiplied.
     """
     if len(set(max_ranks)) > 1:
         return max_ranks
@@ -75,7 +75,7 @@ def ranks_to_prune(max_ranks: tuple[int | None, ...], n: int) -> tuple[int | Non
 
 
 def pruned(state: MixtureState, data: MixtureData, problem: MixtureProblem, K: int) -> MixtureState:
-    """After a few sweeps K of the clusters, without those that can best be spared."""
+    """Sweep a few times, then remove the clusters that cost least until K remain."""
     pool = Pool.of(state, data, problem)
     before = np.inf
     for _ in range(SETTLING):
@@ -90,7 +90,7 @@ def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.i
 
     seed = int(rng.integers(2**31))
     with warnings.catch_warnings():
-        # Fewer different rows than clusters: some stay empty, and are left out.
+        # With fewer different rows than clusters, k-means warns; empty clusters are left out later.
         warnings.simplefilter("ignore")
         k_means = KMeans(K, n_init=1, random_state=seed)
         found = k_means.fit(rows.values, sample_weight=rows.weights)
@@ -100,7 +100,7 @@ def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.i
 def _clusters(
     rows: MixtureRows, inside: list[NDArray[np.bool_]], plans: list[ClusterPlan], whole: Cluster
 ) -> list[Cluster]:
-    """PCAs of some of the rows each, which have no holes."""
+    """PCAs of the rows inside each cluster, which have no holes."""
     parts = [
         ClusterRows(rows.taken(some, rows.weights), None, plan)
         for some, plan in zip(inside, plans, strict=True)

@@ -4,16 +4,16 @@ The free energy over r(z)·Πₖ[r(Bₖ)·Πₙ r(aₙₖ)]·r(π), with Fₖ as
 
     F = Σₖ [Fₖ + m(Nₖ)] + Σₙₖ rₙₖ log rₙₖ + KL(π) − Σₖ Nₖ⟨log πₖ⟩ − Σₙₖ rₙₖ·H(holes) − m(N).
 
-m(N) = ½p·log(N + 1) + ½Σⱼ log 2πvⱼ is what a mean costs: with a normal prior that has the variances
-vⱼ of all data, at its peak, and noise that is smaller than these. The last term takes the cost of
-the first mean out, so that one cluster is `BayesianPCA` with its flat prior. Given r everything is
-in closed form. Given that, F is linear in r but for the entropy and for m, which is concave and so
-below its tangent: the best r are
+m(N) = ½p·log(N + 1) + ½Σⱼ log 2πvⱼ is the cost of a mean under a normal prior with the variances vⱼ
+of all data, at the prior's peak and with noise smaller than the vⱼ. The last term removes the cost
+of the first mean, so that one cluster is `BayesianPCA` with its flat prior. Given r, everything
+else has a closed form. Given that, F is linear in r except for the entropy and m, which is concave
+and so lies below its tangent. The best r are
 
     rₙₖ ∝ exp(⟨log πₖ⟩ − ℓₖ(xₙ) − p/(2(Nₖ + 1))).
 
-Neither step raises F. A cluster with too few rows is not updated, which raises nothing either;
-it goes as soon as F is lower without it.
+Neither step raises F. A cluster with too few rows is not updated, which does not raise F either; it
+is dropped as soon as F is lower without it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .data import MixtureData, MixtureRows
 from .gaussian import densities_of_all
 from .moments import ClusterRows
 
-# Less of a row than this is none of it: most rows are wholly in few clusters.
+# Smaller responsibilities count as 0: most rows then belong to a few clusters only.
 NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
 class MixtureProblem:
-    """What is asked of a mixture: the method of its PCAs, their ranks, and the prior of weights.
+    """The settings of a mixture: the method of its PCAs, and the prior of the weights.
 
-    `least_noise` holds clusters off the points on which they might collapse: a number, or one for
-    each feature where these have noise of their own.
+    `least_noise` keeps clusters from collapsing on a point: a number, or an array with one entry
+    for each feature where features have their own noise.
     """
 
     method: str
@@ -57,7 +57,8 @@ class MixtureProblem:
 @dataclass(frozen=True, eq=False)
 class MixtureState:
     """The clusters; `max_ranks` has the largest rank of each, or the rank itself where the method
-    needs one."""
+    needs one.
+    """
 
     clusters: tuple[Cluster, ...]
     max_ranks: tuple[int | None, ...]
@@ -68,7 +69,7 @@ class MixtureState:
 
     @property
     def by_size(self) -> NDArray[np.intp]:
-        """Places of the clusters, largest first."""
+        """Indices of the clusters, largest first."""
         return np.argsort(-self.counts, kind="stable")
 
     def without(self, k: int) -> MixtureState:
@@ -86,7 +87,7 @@ def mean_costs(data: MixtureData, counts: FloatArray) -> FloatArray:
 def step(
     state: MixtureState, data: MixtureData, problem: MixtureProblem
 ) -> tuple[MixtureState, Info]:
-    """Update responsibilities, then clusters; drop a cluster that has starved if that is better."""
+    """Update responsibilities, then clusters; drop starved clusters if that lowers F."""
     new, info = _sweep(state, data, problem)
     while (k := starved(new, problem)) is not None:
         less, info_of_less = _sweep(state := state.without(k), data, problem)
@@ -97,7 +98,9 @@ def step(
 
 
 def starved(state: MixtureState, problem: MixtureProblem) -> int | None:
-    """The cluster that lacks most of the rows it needs to be updated, unless it is the only one."""
+    """The cluster that is shortest of the rows it needs; None if all have enough, or only one is
+    left.
+    """
     spare = state.counts - [problem.plan(rank).fewest for rank in state.max_ranks]
     k = int(np.argmin(spare))
     return k if spare[k] < 0 and len(state.clusters) > 1 else None
@@ -120,31 +123,31 @@ def row_costs(state: MixtureState, rows: MixtureRows, problem: MixtureProblem) -
 
 
 def costs_of(state: MixtureState, problem: MixtureProblem, densities: FloatArray) -> FloatArray:
-    """The same, where the log densities (n, K) are known."""
+    """`row_costs`, given the log densities (n, K)."""
     surplus = np.array([cluster.surplus for cluster in state.clusters])
     return np.asarray(surplus + _dues(state, problem) - densities)
 
 
 def _dues(state: MixtureState, problem: MixtureProblem) -> FloatArray:
-    """p/(2(Nₖ + 1)) − ⟨log πₖ⟩: what every row pays that belongs to a cluster."""
+    """p/(2(Nₖ + 1)) − ⟨log πₖ⟩: the cost for every row of belonging to a cluster."""
     p, counts = state.clusters[0].posterior.mean.size, state.counts
     return np.asarray(0.5 * p / (counts + 1) - problem.weights.expected_logs(counts))
 
 
 def responsibilities(costs: FloatArray) -> FloatArray:
-    """rₙₖ ∝ exp(−cost), less what is negligible."""
+    """rₙₖ ∝ exp(−cost), with negligible ones set to 0."""
     r = np.exp(costs.min(axis=1, keepdims=True) - costs)
     r[r < NEGLIGIBLE] = 0.0
     return np.asarray(r / r.sum(axis=1, keepdims=True))
 
 
 def log_others(costs: FloatArray) -> FloatArray:
-    """What each row pays if it has to do without one of the clusters: −log(1 − rₙₖ), (n, K)."""
+    """−log(1 − rₙₖ), the cost to each row of losing each cluster: (n, K)."""
     costs = costs - costs.min(axis=1, keepdims=True)
     parts = np.exp(-costs)
     total = parts.sum(axis=1, keepdims=True)
     second = np.partition(costs, 1, axis=1)[:, [1]]
-    # A row that is wholly in one cluster would go to the second best.
+    # If r rounds to 1, 1 − r is lost to rounding: the row would go to the second-best cluster.
     others = np.maximum(total - parts, np.exp(-np.minimum(second, 700.0)))
     return np.where(costs == 0, np.maximum(np.log(total / others), second), np.log(total / others))
 
@@ -156,7 +159,7 @@ def given(
     r: FloatArray,
     costs: FloatArray,
 ) -> tuple[MixtureState, Info]:
-    """Clusters given the responsibilities, and the free energy of both."""
+    """Clusters updated given the responsibilities, and the free energy of both."""
     found = updates(state, data, problem, r, costs)
     new = MixtureState(tuple(update.cluster for update in found), state.max_ranks)
     return new, _info(new, free_energy(found, data, problem, r))
@@ -170,10 +173,9 @@ def updates(
     costs: FloatArray,
     which: NDArray[np.bool_] | None = None,
 ) -> list[Update]:
-    """Clusters given their responsibilities, which rows cost so much.
+    """Updates of the clusters given responsibilities and the `costs` of rows.
 
-    Clusters that lack rows stay as they are. With `which`, so do the clusters outside it, and
-    noise is near its last value.
+    Clusters with too few rows stay as they are; with `which`, so do the clusters outside it.
     """
     r = np.asfortranarray(r * data.rows.weights[:, None])
     counts, plans = r.sum(axis=0), [problem.plan(rank) for rank in state.max_ranks]
@@ -192,9 +194,9 @@ def updates(
 
 
 def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
-    """A cluster as it was, with other rows: F is what these cost, and what does not depend on them.
+    """An unchanged cluster with other rows: F is their cost plus the part independent of rows.
 
-    Rows cost what remains when their holes are integrated out: the entropy is in it.
+    The cost of a row has its holes integrated out, so it includes their entropy.
     """
     return Update(lambda: replace(cluster, count=count), count, of_rows + cluster.fixed_cost)
 
@@ -209,7 +211,7 @@ def _entropy(r: FloatArray, weights: FloatArray) -> float:
 def free_energy(
     found: list[Update], data: MixtureData, problem: MixtureProblem, r: FloatArray
 ) -> float:
-    """That of responsibilities, and of clusters after their update, at unit scale."""
+    """Free energy of responsibilities and updated clusters, at unit scale."""
     rows, counts = data.rows, np.array([update.count for update in found])
     of_clusters = sum(update.free_energy - update.entropy for update in found)
     of_means = mean_costs(data, np.append(counts, rows.total))

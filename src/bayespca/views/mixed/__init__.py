@@ -1,1 +1,1 @@
-"""Views whose cells have likelihoods of their own: flags, levels, counts and numbers together."""
+"""Views whose columns have their own likelihoods: flags, levels, counts and numbers together."""

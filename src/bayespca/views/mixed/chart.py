@@ -1,4 +1,4 @@
-"""States of views with likelihoods as vectors: loadings, logarithms of variances, parameters."""
+"""States of views with likelihoods as vectors, for acceleration."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from .state import MixedState
 
 @dataclass(frozen=True, eq=False)
 class MixedChart:
-    """(B, μ) of each view, the logarithm of its covariance summed over columns, and parameters of
-    likelihoods.
+    """Vectors of (B, μ) of each view, the logarithm of its covariance summed over columns, and the
+    parameters of likelihoods.
 
-    The rotation is part of what is found, so there is no turn to be taken out. Rows are those of
-    the state, and cells are evaluated anew: the step that follows takes rows to where these
-    loadings want them.
+    The model determines the rotation, so vectors are not aligned. `at` keeps the rows of the state
+    and evaluates the cells again; the step that follows adapts the rows.
     """
 
     table: MixedViews
@@ -56,7 +55,7 @@ class MixedChart:
         return [logarithm(columns.matrices.sum(axis=0)) for columns in state.columns]
 
     def _with_priors(self, new: MixedState, state: MixedState) -> MixedState:
-        """The state with priors that grow as loadings and means do."""
+        """The state with priors grown in proportion to the mean squares of loadings and means."""
         prior, spread = state.prior.copy(), state.spread.copy()
         for v in self.table.taking_part:
             before, after = (one.columns[v].squares.sum(axis=0) for one in (state, new))
@@ -66,7 +65,9 @@ class MixedChart:
         return replace(new, prior=prior, spread=spread)
 
     def _errors(self, state: MixedState) -> FloatArray:
-        """1/√Σω of each column, for loadings and means; √(2/q_v) and √(2/n) for logarithms."""
+        """Standard errors: about 1/√Σω for the loadings and means of a column, √(2/q_v) for
+        logarithms of covariances, √(2/n) for parameters.
+        """
         omega, parts = state.found.omega.sum(axis=0), []
         for v, (js, columns) in enumerate(zip(self.table.columns, state.columns, strict=True)):
             errors = 1 / np.sqrt(omega[js] + 1 / state.spread[v])
@@ -81,5 +82,5 @@ class MixedChart:
 
 
 def _moved(old: Normals, mean: FloatArray, change: FloatArray) -> Normals:
-    """The normals with other means, and covariances changed alike."""
+    """The normals with other means, and with all covariances changed alike."""
     return replace(old.changed(change), mean=mean.reshape(old.mean.shape))

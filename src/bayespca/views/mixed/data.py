@@ -1,4 +1,4 @@
-"""Columns of several views with likelihoods of their own, as the sweeps see them."""
+"""Columns of several views with their own likelihoods, in the form that sweeps use."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class MixedViews:
     Attributes
     ----------
     cells
-        Those of rows that have values, and of columns that vary.
+        The cells of the rows that have values and of the columns that vary.
     view
-        The view of each column of the matrix: (q,).
+        The view of each of these columns: (q,).
     n_views
-        How many views there are.
+        Number of views.
     alike
-        Views whose numbers have one noise variance in common, in units of the columns: (V,).
+        Whether the numbers of a view share one noise variance, in units of the columns: (V,).
     live
-        Which columns of the matrix of all columns these are.
+        Which columns of the matrix of all columns are kept.
     widths
-        The number of columns of each likelihood, of all columns of the matrix.
+        Number of columns of each likelihood, among all columns of the matrix.
     scale
-        The unit of each of these columns.
+        The unit of each kept column.
     view_of_all
         The view of each column of the tables as given.
     n_samples
-        The number of rows of the tables as given.
+        Number of rows of the tables as given.
     log_units
-        Σ log of the unit of each cell of numbers, which densities are divided by.
+        Σ log of the units of all observed numbers, by which densities are divided.
     status
-        Advice on rows and columns of which little is known.
+        Advice on rows and columns without values.
     """
 
     cells: TableCells
@@ -65,17 +65,17 @@ class MixedViews:
 
     @cached_property
     def sizes(self) -> FloatArray:
-        """The number of columns of each view: (V,)."""
+        """Number of columns of each view: (V,)."""
         return np.bincount(self.view, minlength=self.n_views).astype(np.float64)
 
     @cached_property
     def taking_part(self) -> list[int]:
-        """The views that have columns."""
+        """The views that have kept columns."""
         return [int(v) for v in np.flatnonzero(self.sizes)]
 
     @cached_property
     def counts(self) -> FloatArray:
-        """The number of cells of each column that are there: (q,)."""
+        """Number of observed cells of each column: (q,)."""
         n, q = self.cells.shape
         return (
             np.full(q, float(n)) if self.cells.seen is None else self.cells.seen.sum(axis=0) * 1.0
@@ -86,8 +86,9 @@ class MixedViews:
         return cells.part(EVERY, self.view == v)
 
     def shared(self, parameters: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
-        """Parameters of likelihoods with one noise variance where a view has one: the mean of those
-        of its columns, which is where Σ⟨log p⟩ is largest.
+        """Parameters of likelihoods with a shared noise variance where a view has one.
+
+        It is the mean over its columns, which maximises Σ⟨log p⟩.
         """
         found = []
         for (group, some), old in zip(self.cells.with_columns(), parameters, strict=True):
@@ -104,7 +105,7 @@ class MixedViews:
 
 
 def view_of_cells(columns: Sequence[TableColumn], view: Counts) -> Counts:
-    """The view of each column of the matrix, from that of each column of the tables."""
+    """The view of each column of the matrix, given that of each column of the tables."""
     where = places(columns)
     out = np.empty(sum(column.width for column in columns), dtype=np.int64)
     for v, place in zip(view.tolist(), where, strict=True):
@@ -113,9 +114,9 @@ def view_of_cells(columns: Sequence[TableColumn], view: Counts) -> Counts:
 
 
 def varying(cells: TableCells) -> BoolArray:
-    """Which columns of the matrix are not numbers of a single value.
+    """Mask of the columns of the matrix, False for numbers that do not vary.
 
-    As features without noise these would say that their view has none.
+    As features without noise these would suggest that their view has none.
     """
     live = np.ones(cells.shape[1], dtype=np.bool_)
     for group, some in cells.with_columns():
@@ -132,7 +133,7 @@ def mixed_views(
     n_views: int,
     log_units: float = 0.0,
 ) -> MixedViews:
-    """Sort out the cells of tables that stand side by side."""
+    """The views of cells of tables that stand side by side, without columns that do not vary."""
     live = varying(cells)
     known = known_table(cells if live.all() else cells.part(EVERY, live))
     of_cells = view_of_cells(columns, view)

@@ -1,4 +1,4 @@
-"""Views with likelihoods of their own as a model: start, step, factors, and what is left of it."""
+"""Views with their own likelihoods as a model: its start, its step, its moves, and its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .step import step, weakest
 
 @dataclass(frozen=True)
 class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
-    """Group factor analysis of natural parameters, with at most so many factors."""
+    """Group factor analysis of natural parameters, with at most `most` factors."""
 
     most: int
 
@@ -48,7 +48,7 @@ class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
         return [*(part for group in data.cells.groups for part in group.digests()), data.view]
 
     def moves(self, data: MixedViews) -> Sequence[Move[MixedState]]:
-        """Factors in more views, then fewer and more factors."""
+        """Moves to a factor in one more view, then to fewer and to more factors."""
         return [
             Move(partial(with_best_pair, table=data)),
             Move(partial(self._less, table=data), partial(self._more, table=data)),
@@ -64,7 +64,7 @@ class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
         return read.posterior(read.in_order(state, data), data)
 
     def free_energy(self, run: Run[MixedState], data: MixedViews) -> float:
-        """In the units of the data, without what the pattern costs."""
+        """The free energy in the units of the data, without the cost of the pattern."""
         costs = cost_of_pattern(run.state.active, data.sizes)
         return run.free_energy + data.log_units - costs
 

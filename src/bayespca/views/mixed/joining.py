@@ -1,4 +1,4 @@
-"""Factors in views in which they are not yet, and how probable each factor is in each view."""
+"""Factors added to views that lack them, and the probability of each factor in each view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .step import columns_given, estimates_of
 
 
 class PlaceInView(NamedTuple):
-    """A factor in a view: columns that have it, the place among them, and its estimates there."""
+    """A factor h in a view v: the columns with it, its entry in them, and its estimates."""
 
     v: int
     h: int
@@ -30,7 +30,7 @@ class PlaceInView(NamedTuple):
 
 
 def with_best_pair(state: MixedState, table: MixedViews) -> MixedState | None:
-    """Add a factor to the view where it seems to gain most; None if that costs more."""
+    """Add a factor to the view where it seems to gain most; None if no gain exceeds its cost."""
     costs = costs_of_places(state.active, table.sizes)
     absent = ~state.active & (table.sizes > 0)[:, None]
     gains = [
@@ -50,7 +50,7 @@ def with_best_pair(state: MixedState, table: MixedViews) -> MixedState | None:
 
 
 def probabilities(state: MixedState, table: MixedViews) -> FloatArray:
-    """How probable it is that each factor is in each view: (V, H)."""
+    """Probability that each factor is in each view: (V, H)."""
     out, n = np.zeros(state.prior.shape), len(state.rows.mean)
     there = np.ones_like(state.active) & (table.sizes > 0)[:, None]
     for v, h, _, _, estimates in places(state, table, there):
@@ -60,14 +60,14 @@ def probabilities(state: MixedState, table: MixedViews) -> FloatArray:
 
 
 def noise_of(state: MixedState, table: MixedViews, v: int) -> float:
-    """The variance with which cells of a view measure z: one over the mean of ω."""
+    """The variance with which cells of a view measure z: one over the mean ω."""
     js = table.columns[v]
     omega = state.found.omega[:, js].sum() / max(table.counts[js].sum(), 1.0)
     return float(1 / max(omega, TINY))
 
 
 def places(state: MixedState, table: MixedViews, which: np.ndarray) -> Iterator[PlaceInView]:
-    """What loadings are, or would be, of factors in views, given the other factors there."""
+    """Loadings that factors have, or would have, in views, given the other factors there."""
     for v, h in np.argwhere(which).tolist():
         prior = state.prior[v].copy()
         prior[h] = prior[h] or noise_of(state, table, v)
@@ -77,7 +77,7 @@ def places(state: MixedState, table: MixedViews, which: np.ndarray) -> Iterator[
 
 
 def _columns_with(state: MixedState, table: MixedViews, v: int, prior: FloatArray) -> Normals:
-    """Columns of a view with the factors that have a prior variance, for cells as they are now."""
+    """Columns of a view with the factors of positive prior variance, given the current sites."""
     found = state.found.at((EVERY, table.columns[v]))
     own = np.append(prior[prior > 0], state.spread[v])
     return columns_given(state.rows.only(np.flatnonzero(prior)), found, own)

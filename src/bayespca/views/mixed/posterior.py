@@ -1,4 +1,4 @@
-"""What is left of a fit to views with likelihoods: factors in order, a posterior of all columns."""
+"""Results of a fit to views with likelihoods: factors in order, a posterior of all columns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .state import MixedState
 
 
 def in_order(state: MixedState, table: MixedViews) -> MixedState:
-    """Factors that explain most of the views, on average, come first."""
+    """The state with its factors ordered by the mean share of the views that they explain."""
     return state.in_order(np.argsort(-explained(state, table).sum(axis=0), kind="stable"))
 
 
 def explained(state: MixedState, table: MixedViews) -> FloatArray:
     """Share of the variance of each view that each factor explains: (V, H).
 
-    The variance of a column is that of its z, and 1/ω, the variance with which a cell measures it,
-    in units of the latter: Σⱼωⱼbⱼₕ²/Σⱼ(1 + ωⱼΣₖbⱼₖ²).
+    The variance of a column is that of its z plus 1/ω, the variance with which a cell measures z,
+    both in units of 1/ω: Σⱼωⱼbⱼₕ²/Σⱼ(1 + ωⱼΣₖbⱼₖ²).
     """
     b = state.all_columns(table).mean[:, :-1]
     squares = mean_omega(state.found, table.cells)[:, None] * b**2
@@ -37,7 +37,9 @@ def explained(state: MixedState, table: MixedViews) -> FloatArray:
 
 
 def noise(state: MixedState, table: MixedViews) -> FloatArray:
-    """Noise variance of each view in the units of the data, the mean over its numbers: (V,)."""
+    """Noise variance of each view in the units of the data, the mean over its numeric columns, NaN
+    if it has none: (V,).
+    """
     out = np.full(table.n_views, np.nan)
     for (group, some), parameters in zip(table.cells.with_columns(), state.parameters, strict=True):
         if group.likelihood is NORMAL:
@@ -48,16 +50,16 @@ def noise(state: MixedState, table: MixedViews) -> FloatArray:
 
 
 def omega(state: MixedState, table: MixedViews) -> FloatArray:
-    """Mean precision with which cells measure z, of all columns of the matrix; 0 where none do."""
+    """Mean precision with which cells measure z in all columns of the matrix; 0 if left out."""
     out = np.zeros(table.live.size)
     out[table.live] = mean_omega(state.found, table.cells)
     return out
 
 
 def posterior(state: MixedState, table: MixedViews) -> TablePosterior:
-    """The posterior of all columns, for scores that are those of the factors themselves.
+    """The posterior of all columns, in coordinates in which the scores are the factors.
 
-    Numbers that do not vary have their value.
+    Numbers that do not vary keep their value.
     """
     q, H, live = table.live.size, state.rank, table.live
     columns = state.all_columns(table)
@@ -65,7 +67,7 @@ def posterior(state: MixedState, table: MixedViews) -> TablePosterior:
     b[live], b_cov[live], spread[live] = columns.mean, columns.matrices, _spread(state, table)
     signs = np.append(signs_of(b[:, :H].T), 1.0)
     both = signs * signs[:, None]
-    # Zeros have no sign.
+    # Adding 0 turns −0 into 0.
     b = b * signs + 0.0
     return TablePosterior(
         b=b,
@@ -92,7 +94,7 @@ def _spread(state: MixedState, table: MixedViews) -> FloatArray:
 
 
 def _of_all(state: MixedState, table: MixedViews) -> tuple[FloatArray, ...]:
-    """Parameters of likelihoods, those of numbers that do not vary included."""
+    """Parameters of the likelihoods of all columns, including numbers that do not vary."""
     found, first = [], 0
     for width, parameters in zip(table.widths, state.parameters, strict=True):
         out = np.full((width, parameters.shape[1]), np.log(LEAST_NOISE))

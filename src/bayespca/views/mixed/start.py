@@ -1,4 +1,4 @@
-"""Where sweeps over views with likelihoods start, and factors that are found in what is left."""
+"""Starting points of sweeps over views with likelihoods, and factors found in their residuals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bayespca.sources.seen import seen_in
 from .data import MixedViews
 from .state import UNIT, MixedState
 
-# The least prior variance that the loadings of a factor start with.
+# The least prior variance of a factor's loadings at the start.
 LEAST = 1e-3
 
 
 def start(table: MixedViews, most: int) -> MixedState:
-    """All factors in all views, from the closed form of the cells about their columns."""
+    """Start with all factors in all views, from the closed form of the cells around their means."""
     cells = table.cells
     problem = general_model(KnownTable(cells, seen_in(cells.seen, cells.shape)), n_components=most)
     found = joint_start(cells, problem)
@@ -41,10 +41,10 @@ def start(table: MixedViews, most: int) -> MixedState:
 
 
 def with_one_more(state: MixedState, table: MixedViews) -> MixedState:
-    """One more factor, in all views or in one, where cells pull their z most.
+    """Add a factor in all views or in one, wherever the slopes of log p show the strongest one.
 
-    Pulls over √ω have variance 1 where there is no factor: the largest singular value over what
-    noise of that variance has says where that is.
+    Slopes over √ω have variance 1 if there is no factor. The place is the one where the largest
+    singular value most exceeds that of such noise.
     """
     places = [table.columns[v] for v in table.taking_part]
     places += [np.arange(table.view.size)] if len(places) > 1 else []
@@ -61,7 +61,7 @@ def with_one_more(state: MixedState, table: MixedViews) -> MixedState:
 
 
 def _pulls(state: MixedState, table: MixedViews) -> FloatArray:
-    """Slopes of log p in z, cell by cell."""
+    """Slopes of log p by z, cell by cell."""
     b, H = state.all_columns(table).mean, state.rank
     m = state.rows.mean @ b[:, :H].T + b[:, H]
     return np.asarray(state.found.tau - state.found.omega * m)
@@ -74,7 +74,7 @@ def _part(cells: TableCells, js: Index) -> TableCells:
 
 
 def _strongest(pulls: FloatArray, cells: TableCells) -> tuple[FloatArray, float]:
-    """The direction along which pulls spread most, and how far."""
+    """The direction along which pulls spread most, and their standard deviation along it."""
     right, strength = strongest(lambda rows: pulls[rows], cells, 1)
     if not len(right):
         return np.zeros(pulls.shape[1]), 0.0
@@ -82,7 +82,7 @@ def _strongest(pulls: FloatArray, cells: TableCells) -> tuple[FloatArray, float]
 
 
 def _with_factor(state: MixedState, table: MixedViews, js: Index, new: FloatArray) -> MixedState:
-    """Add a factor with given loadings in some columns: those of its views."""
+    """Add a factor with given loadings in the columns `js`, those of its views."""
     n, H = state.rows.mean.shape
     b = np.zeros(table.view.size)
     b[js] = new

@@ -1,4 +1,4 @@
-"""Where the sweeps over views with likelihoods of their own are."""
+"""The state of sweeps over views with their own likelihoods."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .data import MixedViews
 
 # The least prior variance of loadings and means, in units of natural parameters.
 LEAST = 1e-8
-# The prior variance of means of numbers that were centred, in units of their noise. If it were
-# learned it would go to 0, and never arrive.
+# The prior variance of the means of centred numbers, in units of their noise. If it were learned,
+# it would converge to 0 too slowly.
 UNIT = 1.0
 
 
@@ -31,21 +31,21 @@ class MixedState(InViews):
     rows
         The posterior of A: (n, H).
     columns
-        For each view the posterior of its rows of (B, μ), of the factors that are in the view:
+        For each view the posterior of its rows of (B, μ), with the factors in the view only:
         (q_v, H_v + 1).
     prior
-        c_vh², the prior variance of the loadings of each factor in each view: (V, H). It is 0 where
-        the factor is not in the view.
+        c_vh², the prior variance of the loadings of each factor in each view, 0 if the factor is
+        not in the view: (V, H).
     spread
         The prior variance of the means of each view: (V,).
     found
-        What cells are like under these posteriors.
+        The sites of cells under these posteriors.
     parameters
-        Those of the likelihoods.
+        Parameters of the likelihoods.
     energy
-        The free energy, with what the pattern costs.
+        The free energy, including the cost of the pattern.
     calm
-        Whether the free energy hardly changes any more, so that factors may leave views.
+        Whether the free energy has nearly settled, so that factors may leave views.
     """
 
     rows: Normals
@@ -58,15 +58,15 @@ class MixedState(InViews):
     calm: bool = False
 
     def on(self, v: int) -> Index:
-        """The factors that are in a view."""
+        """The factors in a view."""
         return np.flatnonzero(self.prior[v])
 
     def wide(self, v: int) -> Index:
-        """Their places, and that of the mean, among all factors and the mean."""
+        """Indices of the factors in a view and of the mean, among all factors and the mean."""
         return np.append(self.on(v), self.rank)
 
     def prior_of(self, v: int) -> FloatArray:
-        """Prior variances of the loadings that a view has, and of its means: (H_v + 1,)."""
+        """Prior variances of the loadings in a view, and of its means: (H_v + 1,)."""
         return np.append(self.prior[v, self.on(v)], self.spread[v])
 
     def all_columns(self, table: MixedViews) -> Normals:
@@ -80,11 +80,11 @@ class MixedState(InViews):
         return out
 
     def regressors(self, table: MixedViews) -> NaturalRegressors:
-        """What rows need to know of columns."""
+        """Moments of the columns that rows need."""
         return regressors(self.all_columns(table))
 
     def with_energy(self, table: MixedViews) -> MixedState:
-        """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + Σ_v KL(r(B_v, μ_v)‖prior), and the pattern."""
+        """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + Σ_v KL(r(B_v, μ_v)‖prior) + `cost_of_pattern`."""
         energy = self.rows.energies(np.ones(self.rank)).sum() - self.found.log_likelihood.sum()
         energy += sum(
             columns.energies(self.prior_of(v)).sum() for v, columns in enumerate(self.columns)
@@ -92,7 +92,7 @@ class MixedState(InViews):
         return replace(self, energy=float(energy) + cost_of_pattern(self.active, table.sizes))
 
     def evaluated(self, table: MixedViews) -> MixedState:
-        """The state with the cells, the priors and the free energy that belong to its posterior."""
+        """The state with sites, priors and free energy computed from its posterior."""
         cells = table.cells.at(self.parameters)
         found = evaluated_all(self.rows, self.all_columns(table), cells)
         return replace(self, found=found).with_best_priors(table).with_energy(table)
@@ -117,7 +117,7 @@ class MixedState(InViews):
         return replace(self, rows=rows, columns=tuple(columns), prior=prior)
 
     def without(self, h: int) -> MixedState:
-        """Drop a factor; precisions of the others, and what pulls them, stay as they are."""
+        """Drop a factor; the natural parameters of the others stay as they are."""
         columns = tuple(
             old.beside_zero(int(np.count_nonzero(self.prior[v, :h]))) if self.prior[v, h] else old
             for v, old in enumerate(self.columns)
@@ -127,5 +127,5 @@ class MixedState(InViews):
 
 
 def best_priors(columns: Normals) -> FloatArray:
-    """Prior variances of loadings and of means where the free energy is lowest: ⟨b²⟩, averaged."""
+    """Prior variances of loadings and means that minimise the free energy: the mean of ⟨b²⟩."""
     return np.asarray(np.maximum(columns.squares.mean(axis=0), LEAST))

@@ -1,11 +1,11 @@
-"""Sweeps over views with likelihoods of their own: rows, columns view by view, rotation, priors.
+"""Sweeps over views with their own likelihoods: rows, columns view by view, rotation, priors.
 
     x_ij ~ p(x | z_ij),  z_ij = Σₕ a_ih b_jh + μ_j,
     a_ih ~ N(0, 1),  b_jh ~ N(0, c_vh²),  μ_j ~ N(0, m_v²)
 
-for column j of view v. Rows and columns follow by steps in the direction of the natural gradient,
-as in `discrete`; columns of a view see the factors that are in it and no others. The rotation is
-that of `turning`, and a factor leaves a view when the free energy, computed in full, is lower.
+for column j of view v. Rows and columns are updated by steps along the natural gradient, as in
+`discrete`; columns of a view have loadings only on the factors in it. The rotation is that of
+`turning`, and a factor leaves a view if the free energy, computed in full, is lower without it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ..turning import FEW, ITERATIONS, Turning
 from .data import MixedViews
 from .state import MixedState, best_priors
 
-# Factors by which cells gain so many times what they cost stay.
+# A factor that gains this many times its cost is not tried without.
 SURELY = 2.0
 
 
 def step(state: MixedState, table: MixedViews) -> tuple[MixedState, Info]:
-    """One sweep. Once it is calm, factors leave the views in which they gain nothing, and those go
-    without which the free energy is lower.
+    """Do one sweep. Once the free energy has nearly settled, factors leave the views in which they
+    gain nothing, and factors are dropped if that lowers the free energy.
     """
     new = sweep(state, table)
     calm = state.energy - new.energy < CALM * abs(new.energy)
@@ -56,7 +56,7 @@ def step(state: MixedState, table: MixedViews) -> tuple[MixedState, Info]:
 
 
 def sweep(state: MixedState, table: MixedViews) -> MixedState:
-    """A, (B, μ), the pattern, the rotation, priors and parameters, each with a lower F."""
+    """Update A, (B, μ), the pattern, the rotation, priors and parameters, each with a lower F."""
     cells = table.cells.at(state.parameters)
     state = _with_rows(state, cells, table)
     for v in table.taking_part:
@@ -69,16 +69,16 @@ def sweep(state: MixedState, table: MixedViews) -> MixedState:
 
 
 def weakest(state: MixedState, table: MixedViews) -> int:
-    """The factor whose loadings cells see least: Σⱼωⱼbⱼₕ², with ω summed over rows."""
+    """The factor with the least Σⱼωⱼbⱼₕ², ω summed over rows: cells depend on it least."""
     b = state.all_columns(table).mean[:, :-1]
     return int((state.found.omega.sum(axis=0) @ b**2).argmin())
 
 
 def _is_needed(h: int, state: MixedState, table: MixedViews) -> bool:
-    """Whether cells gain far more by a factor than it costs, so that nothing need be tried.
+    """Whether a factor gains far more than it costs, so that a trial without it is not needed.
 
-    They gain ½Σωᵢⱼaᵢₕ²bⱼₕ² by it where ω stays, and it costs the divergence of its scores and
-    loadings from their priors.
+    It gains about ½Σωᵢⱼaᵢₕ²bⱼₕ² for fixed ω, and costs the divergence of its scores and loadings
+    from their priors.
     """
     a, columns = state.rows.only(np.array([h])), state.all_columns(table)
     gain = 0.5 * (columns.mean[:, h] ** 2) @ (state.found.omega.T @ a.mean[:, 0] ** 2)
@@ -109,7 +109,7 @@ def _with_rows(state: MixedState, cells: TableCells, table: MixedViews) -> Mixed
 
 
 def _with_columns_of(v: int, state: MixedState, own: TableCells, table: MixedViews) -> MixedState:
-    """The state with better columns of one view; `own` are its cells."""
+    """The state with the columns of one view updated; `own` are its cells."""
     rows, prior = state.rows.only(state.on(v)), state.prior_of(v)
     before = state.found.at((EVERY, table.columns[v]))
     new = columns_given(rows, before, prior)
@@ -127,7 +127,7 @@ def columns_given(rows: Normals, found: Sites, prior: FloatArray) -> Normals:
 def _with_view(
     v: int, state: MixedState, columns: Normals, like: Sites, table: MixedViews
 ) -> MixedState:
-    """The state with other columns of one view, and what its cells are like then."""
+    """The state with other columns of one view, and the sites of its cells."""
     found = state.found.copy()
     found.put((EVERY, table.columns[v]), like)
     every = (*state.columns[:v], columns, *state.columns[v + 1 :])
@@ -140,10 +140,11 @@ def _with_view(
 def _without_a_place(
     v: int, state: MixedState, own: TableCells, table: MixedViews
 ) -> MixedState | None:
-    """The state without the factor that gains least in a view, if the free energy is lower then.
+    """The state without the factor that gains least in a view; None if the free energy is not
+    lower then.
 
-    The gain of `pattern.Estimates` takes cells for the measurements that they are now, and chooses
-    the factor; the free energy decides. Factors that are in no other view are left alone.
+    The gain of `pattern.Estimates`, for the current sites, selects the factor; the free energy
+    decides. Factors that are in no other view are left alone.
     """
     on, costs = state.on(v), costs_of_places(state.active, table.sizes)[v]
     elsewhere = np.asarray(np.delete(state.active, v, axis=0).any(axis=0))
@@ -167,13 +168,13 @@ def _without_a_place(
 
 
 def energy_of(columns: Normals, like: Sites, spread: float) -> float:
-    """What columns add to the free energy when their loadings have the best priors."""
+    """Contribution of columns to the free energy, with the best priors of their loadings."""
     prior = np.append(best_priors(columns)[:-1], spread)
     return float(columns.energies(prior).sum() - like.log_likelihood.sum())
 
 
 def estimates_of(columns: Normals, i: int, prior: float) -> Estimates:
-    """Loadings of the i-th of the factors that columns have, without their prior."""
+    """Estimates of the loadings of the i-th factor of some columns, without their prior."""
     variance = columns.matrices[:, i, i]
     return Estimates.without_prior(columns.mean[:, i], variance, float(prior))
 
@@ -184,7 +185,7 @@ def estimates_of(columns: Normals, i: int, prior: float) -> Estimates:
 def _shifted(state: MixedState, table: MixedViews) -> MixedState:
     """Move the common part of A to μ: A − m and μ + B·m, with the m of the lowest free energy.
 
-    That minimises Σᵢ⟨‖aᵢ − m‖²⟩ + Σ_vΣⱼ⟨(μⱼ + bⱼᵀm)²⟩/m_v².
+    It minimises Σᵢ⟨‖aᵢ − m‖²⟩ + Σ_vΣⱼ⟨(μⱼ + bⱼᵀm)²⟩/m_v².
     """
     H, n = state.rank, len(state.rows.mean)
     precision, pull = n * np.eye(H), state.rows.mean.sum(axis=0)
@@ -205,7 +206,7 @@ def _shifted(state: MixedState, table: MixedViews) -> MixedState:
 
 
 def _turned(state: MixedState, table: MixedViews) -> MixedState:
-    """The state in the coordinates that suit the best priors best."""
+    """The state in the best coordinates, with the best priors."""
     H = state.rank
     Sbb = np.zeros((table.n_views, H, H))
     for v, columns in enumerate(state.columns):
@@ -227,7 +228,7 @@ def _turned(state: MixedState, table: MixedViews) -> MixedState:
 
 
 def _with_mean(change: FloatArray, shift: FloatArray | None = None) -> FloatArray:
-    """A change of loadings, beside which means stay as they are, or take shift·b."""
+    """A change of loadings extended to means, which stay as they are, or gain shift·b."""
     H = len(change)
     out = np.eye(H + 1)
     out[:H, :H] = change
@@ -236,7 +237,7 @@ def _with_mean(change: FloatArray, shift: FloatArray | None = None) -> FloatArra
 
 
 def _with_parameters(state: MixedState, table: MixedViews) -> MixedState:
-    """Improve the parameters of likelihoods, and update the cells accordingly."""
+    """Improve the parameters of likelihoods, and update the sites accordingly."""
     if not table.cells.learns:
         return state
     second, columns = state.rows.second_with_one, state.all_columns(table)
