@@ -172,7 +172,7 @@ def main() -> None:
     import torch
 
     # Layers of rank 0 stay, which the table of parameters shows.
-    warnings.filterwarnings("ignore", "Nothing in the weights")
+    warnings.filterwarnings("ignore", "No component of the weights")
     warnings.filterwarnings("ignore", "The ranks of")
     for (name, (network, epochs)), whole in product(NETWORKS.items(), (True, False)):
         runs = []

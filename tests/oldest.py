@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # Extras that the command and the tests of `make test-oldest` need, and what they need besides.
-EXTRAS = ("cli", "io", "plot", "report")
+EXTRAS = ("cli", "io", "excel", "plot", "report")
 BESIDES = (
     "pandas>=2.2.2",
     "pytest>=8",
+    "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "array-api-strict>=2.3",
     "dask>=2025.1",

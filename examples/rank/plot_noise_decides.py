@@ -23,8 +23,8 @@ X = wine.data
 
 # %%
 # We fit four noise models, in the table's own units and with all columns scaled to unit variance.
-# Under equal noise nearly all directions are taken, and the package warns that their number is a
-# rough one. The warning is right; it is silenced here because the picture says the same.
+# Under equal noise nearly all directions are taken, and the package warns that their number is
+# approximate. The warning is right; it is silenced here because the picture says the same.
 
 MODELS = ["isotropic", "per-feature", "per-sample", "both"]
 with warnings.catch_warnings():

@@ -84,12 +84,12 @@ def test_nearly_equal_is_not_equal(rng):
 
 @pytest.mark.parametrize("shape", [(300, 30), (60, 200), (100, 10)])
 def test_random_walks_are_a_series(shape, rng):
-    assert "seem to be a series" in said(np.cumsum(rng.normal(size=shape), axis=0))["ordered-rows"]
+    assert "like a time series" in said(np.cumsum(rng.normal(size=shape), axis=0))["ordered-rows"]
 
 
 def test_some_of_many_columns_tell_a_series(rng):
     walk = np.cumsum(rng.normal(size=(60, 8000)), axis=0)
-    assert "seem to be a series" in said(walk)["ordered-rows"]
+    assert "look like a time series" in said(walk)["ordered-rows"]
     assert "ordered-rows" not in said(noisy("white", 60, 8000, 3, random_state=0).X)
 
 

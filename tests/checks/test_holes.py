@@ -29,7 +29,7 @@ def test_cells_above_a_limit_are_missed_by_name(table):
     table.loc[table.b > 0.5, "b"] = np.nan
     text = said(table)
     assert text.startswith("Cells of 'b' are missing more often where its predicted value is high")
-    assert "what is filled in is too low and its intervals may be wrong" in text
+    assert "imputed values are too low and their intervals may be wrong" in text
     assert "enter the limit" in text
 
 
@@ -37,7 +37,7 @@ def test_cells_below_a_limit_are_missed_by_name(table):
     table.loc[table.b < -0.5, "b"] = np.nan
     text = said(table)
     assert "'b' are missing more often where its predicted value is low" in text
-    assert "what is filled in is too high" in text
+    assert "imputed values are too high" in text
 
 
 def test_a_little_in_every_column_is_seen_in_all_together():
@@ -62,7 +62,7 @@ def test_a_reason_in_another_column_is_allowed_for(table):
     other = table.corr().b.drop("b").abs().idxmax()
     table.loc[table[other] > 0.5, "b"] = np.nan
     text = said(table)
-    assert "if the reason is in other columns of the table, they hold" in text
+    assert "if the reason lies in other columns of the table, they are valid" in text
 
 
 def test_cells_that_nothing_predicts_say_nothing():

@@ -1,7 +1,8 @@
-"""The command as people run it: in a process of its own, or inside this one, which saves seconds.
+"""The command as people run it: inside this process, which saves seconds, or in one of its own.
 
 `printed` gives both streams, `output` the first, with both where it fails, and `run` the words of
-both in one line. A slow machine has lines of progress on standard error.
+both in one line. A slow machine has lines of progress on standard error. Tests of pipes, signals
+and endings start processes themselves.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,21 @@ COMMAND = [sys.executable, "-m", "bayespca"]
 PROGRAM = Path(sys.executable).parent / "bayespca"
 
 
-def printed(*arguments, rc=0, **options):
+def printed(*arguments, rc=0, cwd=".", env=None):
     """Standard output and standard error of the command, which must end with `rc`.
 
-    `options` are those of the process: `cwd`, `env`.
+    It runs inside this process, unless it needs an environment of its own.
     """
+    if env is None:
+        with chdir(cwd):
+            return printed_inside(*arguments, rc=rc)
     done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **options
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=env,
     )
     assert done.returncode == rc, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -43,7 +52,7 @@ def run(*arguments, rc=0, **options):
     return " ".join("".join(printed(*arguments, rc=rc, **options)).split())
 
 
-# --- without a new process, for what is not about processes --------------------------------------
+# --- always without a new process ----------------------------------------------------------------
 
 
 def printed_inside(*arguments, rc=0):

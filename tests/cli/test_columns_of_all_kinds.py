@@ -97,7 +97,7 @@ def test_the_command_says_what_it_took_each_column_for(folder):
     messy()
     said = run("fit", "x.csv", "--model", "m.bpca", "--loadings", "l.csv", "--report", "r.html")
     assert (
-        "Columns were taken for numbers ('age', 'weight'), yes/no ('smokes', 'insured'), counts "
+        "Columns were read as numbers ('age', 'weight'), yes/no ('smokes', 'insured'), counts "
         "('visits'), ranks ('mood'), categories ('pain', 'city'): --likelihood COLUMN=KIND changes "
         "that; --numbers-only analyses the numbers alone."
     ) in said
@@ -124,7 +124,7 @@ def test_json_has_the_same(folder):
     assert found["likelihoods"] == KINDS
     assert list(found["columns_set_aside"]) == ["admitted", "remark", "site"]
     assert found["id_column"] == "patient"
-    assert any("Columns were taken for" in note for note in found["notes"])
+    assert any("Columns were read as" in note for note in found["notes"])
 
 
 def test_numbers_alone_are_a_pca_as_before(folder):
@@ -309,7 +309,7 @@ def test_saved_models_meet_new_rows(folder):
             ["--order", "mood=1,2,3"],
             "'mood' holds numbers, which have an order: use --likelihood m",
         ),
-        (["--numbers-only", "--likelihood", "auto"], "--numbers-only leaves nothing for"),
+        (["--numbers-only", "--likelihood", "auto"], "--numbers-only contradicts --likelihood"),
         (["--curves", "--likelihood", "auto"], "--likelihood means nothing for curves"),
     ],
 )

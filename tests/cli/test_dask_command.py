@@ -20,7 +20,7 @@ import bayespca
 from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 
-from .installed import output_inside
+from .installed import output_inside, printed_inside
 
 FEATURES = [f"x{j}" for j in range(6)]
 
@@ -69,11 +69,10 @@ def same_model(one, other):
 def test_the_model_is_that_of_one_process(folder, cluster, ending):
     output_inside("fit", "whole.parquet", "--model", "whole.bpca")
     address = cluster.scheduler_address
-    told = json.loads(
-        output_inside(
-            "fit", f"part-*.{ending}", "--dask", address, "--model", "dask.bpca", "--json"
-        )
+    out, _ = printed_inside(
+        "fit", f"part-*.{ending}", "--dask", address, "--model", "dask.bpca", "--json"
     )
+    told = json.loads(out)
     assert told["engine"] == "dask"
     assert told["id_column"] == "id"
     assert told["columns_set_aside"] == {"kind": "text"}
@@ -214,11 +213,10 @@ def rated(tmp_path, monkeypatch):
 def test_ratings_are_factorized_as_by_one_process(rated, cluster, ending):
     output_inside("ratings", "whole.csv", "--save", "one.bpca")
     address = cluster.scheduler_address
-    said = json.loads(
-        output_inside(
-            "ratings", f"part-*.{ending}", "--dask", address, "--save", "m.bpca", "--json"
-        )
+    out, _ = printed_inside(
+        "ratings", f"part-*.{ending}", "--dask", address, "--save", "m.bpca", "--json"
     )
+    said = json.loads(out)
     assert said["columns"] == ["user", "film", "stars"]
     one, other = bayespca.load("one.bpca"), bayespca.load("m.bpca")
     assert one.n_components_ == other.n_components_ == said["rank"] == 2

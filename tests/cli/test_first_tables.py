@@ -42,7 +42,7 @@ def test_excel(tmp_path):
 def test_excel_without_openpyxl(tmp_path):
     (tmp_path / "openpyxl.py").write_text("raise ImportError")
     (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
-    said = output("fit", "x.xlsx", cwd=tmp_path, rc=1)
+    said = output("fit", "x.xlsx", cwd=tmp_path, rc=1, env=os.environ)
     assert 'reading x.xlsx needs openpyxl: install it with pip install "bayespca[excel]".' in said
 
 
@@ -67,7 +67,7 @@ BEGINNINGS = {
 @pytest.mark.parametrize("shell", BEGINNINGS)
 def test_the_completion_of_any_shell_can_be_shown(shell, tmp_path):
     """Also of another shell than the one that the command runs in."""
-    said = output("--show-completion", shell, cwd=tmp_path)
+    said = output("--show-completion", shell, cwd=tmp_path, env=os.environ)
     assert said.strip().startswith(BEGINNINGS[shell])
     assert f"_BAYESPCA_COMPLETE=complete_{shell}" in said
 

@@ -96,7 +96,7 @@ def test_json(folder):
 def test_a_file_without_affine_says_so(folder):
     nib.save(nib.Nifti1Image(series().astype(np.float32), None), folder / "lost.nii")
     words = run("denoise", folder / "lost.nii", "-o", folder / "out.nii")
-    assert "lost.nii does not say where its voxels lie" in words
+    assert "lost.nii gives no position for its voxels" in words
 
 
 @pytest.mark.parametrize(

@@ -173,4 +173,4 @@ def test_zeros_and_ones_are_recognised(folder):
     assert "--binarize" in said
     above = json.loads(run("fit", "x.csv", "--binary", "--binarize", "20", "--json"))
     assert above["ones"] > 0
-    assert "give --binary, too" in run("fit", "x.csv", "--binarize", "20", rc=1)
+    assert "--binarize needs --binary" in run("fit", "x.csv", "--binarize", "20", rc=1)

@@ -77,7 +77,7 @@ def test_ids_that_are_text_and_who_is_missing(folder):
     users["userId"] = "u" + users["userId"]
     users.to_csv("few.csv", index=False)
     said = run_inside("ratings", "named.csv", "--user-features", "few.csv", *SHORT)
-    assert "2 users of the ratings are not in few.csv, and taken for the average of those" in said
+    assert "2 users of the ratings are not in few.csv, so the average features" in said
 
 
 @pytest.mark.parametrize(

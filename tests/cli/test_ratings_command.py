@@ -79,7 +79,7 @@ def test_predictions(folder, expected):
     pd.DataFrame({"user": [100, 101, "nobody"], "item": [3, 4, 5]}).to_csv("p.csv", index=False)
     with pytest.warns(UserWarning, match="1 user is not among"):
         mean, std = expected.predict([100, 101, 999], [3, 4, 5], return_std=True)
-    note = "1 user is not among those of the fit (nobody): predictions are what is expected"
+    note = "1 user is not among those of the fit (nobody): predictions for an unknown user"
     said, table = ratings("u.data", "--predict", "p.csv").split("\n", 1)
     assert said.startswith(f"note: {note}")
     printed = pd.read_csv(io.StringIO(table))

@@ -107,7 +107,7 @@ def test_recommendations_for_people_who_were_not_there(folder, model):
     assert found["item"].tolist()[:2] == items.tolist()
     np.testing.assert_allclose(found["prediction"][:2], mean)
     assert (found["known"] == "both").all()
-    assert "1 rating of new.csv" in said
+    assert "new.csv: skipped 1 rating of items" in said
     (folder / "mine.csv").write_text("item,rating\n3,5\n4,1\n")
     alone = read(printed_inside("recommend", "m.bpca", "--new", "mine.csv", "-n", 2)[0])
     assert alone["user"].tolist() == ["new", "new"]
@@ -138,7 +138,7 @@ def test_predictions_for_people_who_were_not_there(folder, model):
         ("predict p.csv p.csv", "p.csv"),
         ("predict m.bpca p.csv -o p.csv", "--out would write p.csv over the file that PAIRS names"),
         ("predict m.bpca p.csv --new n.csv -o n.csv", "over the file that --new names"),
-        ("recommend m.bpca --user 104 --new n.csv", "give one of them"),
+        ("recommend m.bpca --user 104 --new n.csv", "give only one of them"),
         ("recommend m.bpca --new p.csv", "rating"),
         ("recommend m.bpca -o out.doc", "not one that can be written"),
         ("transform m.bpca p.csv", "there is bayespca predict and recommend and ratings for it"),

@@ -64,7 +64,7 @@ def test_a_saved_model_is_applied_to_some_of_the_tables(files):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("genes.csv", "genes.csv"), "two of the files are called 'genes'"),
+        (("genes.csv", "genes.csv"), "two files are called 'genes'"),
         (("genes.csv", "--scores", "genes.csv"), "over the file that FILES names"),
         (("genes.csv", "--model", "m.bpca"), "give --scores or --report"),
         (("absent.csv",), "absent.csv"),
@@ -108,7 +108,7 @@ def test_tables_with_likelihoods(mixed_files):
     found = run(*MIXED, *KINDS, *outputs)
     assert found.exit_code == 0, found.output
     assert "factors drive these three tables." in found.output
-    assert "Set aside of clinic: 'remark' (180 different texts)." in found.output
+    assert "Skipped in clinic: 'remark' (180 different texts)." in found.output
     loadings = pd.read_csv("l.csv")["feature"].tolist()
     assert "clinic: sex" in loadings
     assert len([name for name in loadings if name.startswith("clinic: town=")]) == 2

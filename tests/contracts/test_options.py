@@ -221,13 +221,13 @@ def test_old_names_work_and_give_the_new_one(cls, data, old, new):
     ((before, value),), ((now, _),) = old.items(), new.items()
     with pytest.warns(FutureWarning) as caught:
         model = made(cls, old)
-    assert only_warning(caught).startswith(f"{before} is {now} now")
+    assert only_warning(caught).startswith(f"{before} is now {now};")
     with pytest.warns(FutureWarning) as caught:
         assert getattr(model, before) == value
-    assert only_warning(caught).startswith(f"{before} is {now} now")
+    assert only_warning(caught).startswith(f"{before} is now {now};")
     with pytest.warns(FutureWarning) as caught:
         other = made(cls, {}).set_params(**old)
-    assert only_warning(caught).startswith(f"{before} is {now} now")
+    assert only_warning(caught).startswith(f"{before} is now {now};")
     assert model.get_params() == other.get_params() == made(cls, new).get_params()
     assert clone(model).get_params() == model.get_params()
     assert np.array_equal(answer(model, data), answer(made(cls, new), data))
@@ -240,7 +240,7 @@ def test_old_values_work_and_give_the_new_one(cls, data, old, new):
     assert model.get_params()[name] == old[name]
     with pytest.warns(FutureWarning) as caught:
         found = answer(model, data)
-    said = f"{name}={old[name]!r} is {name}={new[name]!r} now"
+    said = f"{name}={old[name]!r} is now {name}={new[name]!r};"
     assert only_warning(caught).startswith(said)
     assert np.array_equal(found, answer(made(cls, new), data))
 
@@ -252,12 +252,12 @@ def test_old_and_new_name_together():
 
 def test_old_names_can_be_set():
     model = PCAMixture()
-    with pytest.warns(FutureWarning, match="rank is ranks now"):
+    with pytest.warns(FutureWarning, match="rank is now ranks;"):
         model.rank = 3
     assert model.ranks == 3
 
 
 def test_maximum_likelihood_by_its_old_name_has_information_criteria():
-    with pytest.warns(FutureWarning, match="'em' is method='ml' now"):
+    with pytest.warns(FutureWarning, match="'em' is now method='ml';"):
         model = BernoulliMixture(2, method="em", random_state=0).fit(ONES)
     assert np.isfinite(model.bic(ONES))

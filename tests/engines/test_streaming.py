@@ -427,7 +427,7 @@ def test_data_that_change_between_two_passes_are_refused():
     X = stiff(2000, 20, 1e10)
     sizes = iter([2000, 1900])
     source = replace(open_source(X), blocks=lambda: iter([X[: next(sizes)]]))
-    with pytest.raises(ValueError, match="2000 rows when they were read first, and 1900"):
+    with pytest.raises(ValueError, match="2000 rows on the first pass and 1900 on the second"):
         decompose(source, center=True, plan=KNOWN_NOISE)
 
 

@@ -161,10 +161,10 @@ def test_model_files(tmp_path, options):
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
-        ("fit_.posterior.weights", lambda a: -a, "no probabilities"),
+        ("fit_.posterior.weights", lambda a: -a, "not probabilities"),
         ("fit_.posterior.weights", lambda a: a[1:], "different sizes"),
-        ("fit_.posterior.means", lambda a: a + 1, "no probabilities"),
-        ("fit_.posterior.means", lambda a: a * np.nan, "no probabilities"),
+        ("fit_.posterior.means", lambda a: a + 1, "not probabilities"),
+        ("fit_.posterior.means", lambda a: a * np.nan, "not probabilities"),
         ("fit_.posterior.means_std", lambda a: a[:, 1:], "different sizes"),
     ],
 )

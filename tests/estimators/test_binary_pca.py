@@ -198,11 +198,11 @@ def test_model_files(tmp_path, n_components):
     ("name", "change", "match"),
     [
         ("fit_.posterior.b", lambda a: a[:, 1:], "different sizes"),
-        ("fit_.posterior.b_cov", lambda a: -a, "covariances of a BinaryPosterior are none"),
+        ("fit_.posterior.b_cov", lambda a: -a, "covariances of a BinaryPosterior are not positive"),
         ("fit_.posterior.b_cov", lambda a: a * np.nan, "not finite"),
         ("fit_.posterior.prior", lambda a: -a, "not positive"),
         ("fit_.posterior.components", lambda a: a[:, 1:], "different sizes"),
-        ("fit_.rank_posterior", lambda a: a[:0], "no place among its ranks"),
+        ("fit_.rank_posterior", lambda a: a[:0], "does not reach its number of components"),
     ],
 )
 def test_files_that_lie(tmp_path, model, name, change, match):

@@ -218,7 +218,7 @@ def test_columns_of_which_some_are_not_on_dask(synchronous):
     frame = table()
     given = dd.from_pandas(frame, npartitions=2)
     model = MatrixFactorization()
-    with pytest.raises(TypeError, match="items is a Series, but others are columns of Dask"):
+    with pytest.raises(TypeError, match="items is a Series, but other columns are Dask's"):
         model.fit_ratings(given["who"], frame["what"], given["mark"])
     with pytest.raises(TypeError, match="where data must be in memory"):
         model.fit(given)

@@ -275,7 +275,7 @@ def test_who_is_not_known_has_the_answer_of_the_prior(fitted):
 
 
 def test_who_is_not_known_is_said(fitted):
-    sentence = r"2 users are not among those of the fit \(-1, 999\): .* of any user"
+    sentence = r"2 users are not among those of the fit \(-1, 999\): .* for an unknown user"
     with pytest.warns(UserWarning, match=sentence):
         fitted.predict([-1, 0, 999], 0)
     with pytest.warns(UserWarning, match=r"1 item is not among those of the fit \(77\)"):
@@ -632,8 +632,8 @@ def without_first_user(posterior):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("seen_items", lambda seen: seen + 10**6, "what its users have seen"),
-        ("seen_starts", lambda starts: starts[:-1], "what its users have seen"),
+        ("seen_items", lambda seen: seen + 10**6, "lists of rated items"),
+        ("seen_starts", lambda starts: starts[:-1], "lists of rated items"),
         ("posterior", without_first_user, "45 users with 2 components"),
         ("items", lambda items: items[1:], "29 items with 2 components"),
         ("bounds", lambda bounds: (5.0, 1.0), "bounds are not in order"),

@@ -111,7 +111,7 @@ def test_rank_report_under_each_noise():
     assert report.noise_models["isotropic"] == report.evb
     assert report.ranks()["EVB, both"] == 2
     assert report.screenot == screenot(spectrum_of(X))
-    assert "count what is unequal in it as components" in report.why
+    assert "count differences in noise as components" in report.why
     assert report.why in str(report)
 
 

@@ -275,10 +275,10 @@ def test_model_files(tmp_path, n_components):
     ("name", "change", "match"),
     [
         ("fit_.posterior.b", lambda a: a[:, 1:], "different sizes"),
-        ("fit_.posterior.b_spread", lambda a: -a, "covariances of a TablePosterior are none"),
+        ("fit_.posterior.b_spread", lambda a: -a, "of a TablePosterior are not positive"),
         ("fit_.posterior.b_spread", lambda a: a[1:], "different sizes"),
         ("fit_.posterior.parameters.0", lambda a: a[1:], "different sizes"),
-        ("fit_.rank_posterior", lambda a: a[:0], "no place among its ranks"),
+        ("fit_.rank_posterior", lambda a: a[:0], "does not reach its number of components"),
     ],
 )
 def test_files_that_lie(tmp_path, model, name, change, match):
@@ -306,7 +306,7 @@ DATES = pd.Series(pd.date_range("2024-01-01", periods=300))
         ([f"name {i}" for i in range(300)], {}, "'new' has 300 levels, more than 50"),
         (DATES, {}, "'new' holds dates"),
         (DATES.dt.date, {}, "'new' holds dates"),
-        ([None] * 300, {}, "'new' has no value at all"),
+        ([None] * 300, {}, "'new' has no values"),
         (FULL["colour0"], {"likelihood": {"new": "ordinal"}}, "'new' have no order"),
         (FULL["colour0"], {"likelihood": {"new": "normal"}}, "'new' holds labels such as"),
         (FULL["colour0"], {"likelihood": {"new": "bernoulli"}}, "'new' has 3 levels"),
@@ -383,5 +383,5 @@ def test_draws_of_all_kinds_that_have_them():
 def test_counts_have_no_draws(likelihood):
     table = HOLES[["size0", "size1", "visits0"]]
     model = GeneralizedPCA(method="gibbs", likelihood={"visits0": likelihood})
-    with pytest.raises(ValueError, match=f"given {likelihood} cells, and column 'visits0'"):
+    with pytest.raises(ValueError, match=f"{likelihood} cells, which column 'visits0' has"):
         model.fit(table)

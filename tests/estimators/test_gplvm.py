@@ -273,7 +273,7 @@ def test_duplicate_rows_and_few_rows():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"kernel": "matern"}, "the part 'matern', which is not known"),
+        ({"kernel": "matern"}, "the unknown part 'matern'"),
         ({"kernel": "bias"}, "does not depend on the latent points"),
         ({"n_components": 0}, "n_components must be 'auto' or a whole number"),
         ({"n_inducing": 0}, "n_inducing must be 'auto' or a whole number"),

@@ -71,7 +71,7 @@ def test_holes_leave_the_column(seed):
     X = with_holes(np.random.default_rng(seed).normal(size=(100, 20)), seed)
     model = make_pipeline(BayesianPCA(min_components=1), LogisticRegression()).fit(X, CLASSES)
     assert model[0].n_components_ == 1
-    assert "EVB keeps 0; with min_components=1 it is 1" in str(model[0].status_)
+    assert "EVB keeps 0; min_components=1 raises this to 1" in str(model[0].status_)
 
 
 def test_what_evb_has_no_solution_for_is_that_of_maximum_likelihood(tmp_path):
@@ -156,4 +156,4 @@ def test_engines_look_for_as_many_as_are_asked_for():
 def test_data_without_variance_say_why_they_have_none():
     model = BayesianPCA(min_components=1).fit(np.full((10, 3), 2.5))
     assert model.n_components_ == 0
-    assert "there are no more, with min_components=1" in str(model.status_)
+    assert "so min_components=1 cannot be met" in str(model.status_)

@@ -359,7 +359,7 @@ def test_likelihoods_that_cannot_be(likelihood, message):
     [
         (np.zeros((50, 0)), "view 'a' has no columns: leave it out"),
         (np.full((50, 2), np.inf), "view 'a': Input X contains infinity"),
-        (np.full((50, 2), np.nan), "column 'a: 0' has no value at all"),
+        (np.full((50, 2), np.nan), "column 'a: 0' has no values"),
         (np.zeros(50), "view 'a': Expected 2D array"),
         (np.zeros((40, 2)), "view 'b' has 50 rows, but 'a' has 40"),
         (pd.DataFrame({"day": pd.date_range("2026", periods=50)}), "view 'a': .* holds dates"),

@@ -395,7 +395,7 @@ def test_a_rank_near_the_bound_is_said_once_with_what_to_do(how, noise):
     with pytest.warns(RankWarning) as told:
         getattr(model, how)(X)
     (said,) = (str(one.message) for one in told if "nearly as many" in str(one.message))
-    assert "More samples help most; else leave out features" in said
+    assert "More samples help most; otherwise leave out features" in said
     assert sum(one.text == said for one in model.status_.advice) == 1
 
 

@@ -79,7 +79,7 @@ def test_other_arrays():
 
 def test_what_cannot_be_halved():
     X = noisy("white", 30, 8, 2, random_state=0).X
-    with pytest.raises(ValueError, match="contains NaN: half samples are of complete data"):
+    with pytest.raises(ValueError, match="contains NaN: half samples need complete data"):
         rank_stability(np.where(X > 1, np.nan, X))
     with pytest.raises(ValueError, match="call toarray"):
         rank_stability(sp.csr_matrix(X))

@@ -371,7 +371,7 @@ T3 = np.random.default_rng(0).normal(size=(4, 5, 6))
 @pytest.mark.parametrize(
     ("options", "T", "words"),
     [
-        ({"ranks": (2, 9, 2)}, T3, r"ranks\[1\] is 9, but mode 1 has only 5"),
+        ({"ranks": (2, 9, 2)}, T3, r"ranks\[1\] is 9, but mode 1 has size 5"),
         ({"ranks": (2, 2)}, T3, "2 entries, but the tensor has 3 modes"),
         ({"ranks": (2, 0, 2)}, T3, r"ranks\[1\] must be a whole number of at least 1"),
         ({"ranks": (2, 1.5, 2)}, T3, r"ranks\[1\] must be a whole number"),

@@ -293,8 +293,8 @@ def test_empty_rows_and_columns_are_told():
     with pytest.warns(RankWarning) as told:
         model = VariationalPCA().fit(Y)
     said = [str(item.message) for item in told]
-    assert said[0].startswith("1 row (7, counting from 0) without any value")
-    assert said[1].startswith("1 column (5, counting from 0) without any value")
+    assert said[0].startswith("1 row (7, counting from 0) has no values")
+    assert said[1].startswith("1 column (5, counting from 0) has no values")
     assert "empty-rows" in model.status_
     assert model.n_components_ == 3
     assert model.n_samples_ == 200

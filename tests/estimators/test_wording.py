@@ -115,15 +115,13 @@ def test_what_speaks_for_a_noise(summary):
     )
     assert noise_level(found) == "1.0 to 3.0"
     asked = replace(found, noise_evidence={})
-    assert noise_sentence(asked) == (
-        "Noise differs between the features, as the model was asked to assume."
-    )
+    assert noise_sentence(asked) == "Noise differs between the features, as the options specify."
 
 
 @pytest.mark.parametrize(
     ("noise", "count", "end"),
     [
-        ("per-sample", 0, "assume."),
+        ("per-sample", 0, "specify."),
         ("per-sample", 1, " One sample is probably an outlier."),
         ("both", 12, " 12 samples are probably outliers."),
         ("student-cells", 2, " Two cells are probably outliers."),

@@ -209,7 +209,7 @@ def test_where_nothing_is_saved_outputs_are_identical():
 def test_layers_of_noise_stay_with_a_warning():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(50, 40), nn.ReLU(), with_rank(nn.Linear(40, 40), 2))
-    with pytest.warns(UserWarning, match=r"Nothing in the weights of '0' is above their noise"):
+    with pytest.warns(UserWarning, match=r"No component of the weights of '0' is above the noise"):
         made = layers.compress(net)
     assert isinstance(made[0], nn.Linear)
     assert isinstance(made[2], nn.Sequential)
@@ -356,7 +356,7 @@ def test_what_fits_warn_of_is_below_the_table():
     assert [note.split(":")[0] for note in found["1"].notes] == ["outputs", "inputs"]
     assert "nearly the largest" in found["1"].notes[0]
     assert str(found).splitlines()[-2:] == [f"1: {note}" for note in found["1"].notes]
-    with pytest.warns(UserWarning, match=r"The ranks of '1' are rough ones"):
+    with pytest.warns(UserWarning, match=r"The ranks of '1' are rough;"):
         layers.compress(net)
 
 

@@ -228,7 +228,7 @@ def test_several_starts_and_seeds():
 def test_a_callback_ends_a_fit():
     X = low_rank(60, 12, 3, random_state=0).X
     model = BayesianPCA("vb", prior_variance=1.0, solver="iterative", random_state=0)
-    with pytest.warns(UserWarning, match=r"still fell by .* of itself in the last of 4 steps"):
+    with pytest.warns(UserWarning, match=r"still fell by a fraction of .* in the last of 4 steps"):
         model.fit(X, callback=lambda number, info: number == 4)
     assert model.n_iter_ == 4
     assert not model.converged_

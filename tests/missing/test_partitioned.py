@@ -320,7 +320,7 @@ def test_a_fit_that_was_broken_off_is_taken_up(tmp_path, monkeypatch):
         (lambda X: np.where(X == X[0, 0], -np.inf, X), {}, r"infinity, first in column 0 \("),
         (lambda X: X, {"solver": "closed"}, "no closed form for holes"),
         (lambda X: X, {"method": "laplace"}, "Minka's evidence"),
-        (lambda X: X, {"method": "map"}, "fits every cell"),
+        (lambda X: X, {"method": "map"}, "fits every observed cell"),
         (lambda X: X, {"engine": "gram"}, "cannot read Dask collections"),
     ],
 )

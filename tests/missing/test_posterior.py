@@ -282,8 +282,8 @@ def test_empty_rows_and_columns_are_told_and_have_the_priors_answer():
     with pytest.warns(RankWarning) as told:
         model = BayesianPCA().fit(Y)
     said = [str(item.message) for item in told]
-    assert said[0].startswith("1 row (7, counting from 0) without any value")
-    assert said[1].startswith("1 column (5, counting from 0) without any value")
+    assert said[0].startswith("1 row (7, counting from 0) has no values")
+    assert said[1].startswith("1 column (5, counting from 0) has no values")
     np.testing.assert_allclose(model.components_[:, 5], 0)
     np.testing.assert_allclose(model.transform(Y)[7], 0, atol=1e-12)
     filled, std = model.impute(Y, return_std=True)

@@ -129,7 +129,7 @@ def test_the_exponential_is_one():
 
 
 def test_unknown_kernels_are_named():
-    with pytest.raises(ValueError, match="the part 'matern', which is not known"):
+    with pytest.raises(ValueError, match="the unknown part 'matern'"):
         kernels.kernel_named("linear+matern")
     with pytest.raises(ValueError, match="does not depend on the latent points"):
         kernels.kernel_named("bias+white")

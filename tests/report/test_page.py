@@ -212,7 +212,7 @@ def test_noise_of_each_feature(wine):
     assert noise["text"] == [wine[0].columns[j] for j in order]
     assert "samples" not in figures
     assert f"noise {significant(std[-1], 2)} to {significant(std[0], 2)} standard" in page.words
-    assert "Noise differs between the features, as the model was asked to assume." in page.words
+    assert "Noise differs between the features, as the options specify." in page.words
     np.testing.assert_allclose(figures["trace"]["data"][0]["y"], model.trace_.free_energy)
     assert "and settled" in page.words
 

@@ -115,7 +115,7 @@ def test_more_components_than_are_found_can_be_kept():
     scverse.pca(adata, min_components=5)
     assert adata.obsm["X_pca"].shape == (120, 5)
     assert np.argmax(adata.uns["pca"]["rank_posterior"]) == 3
-    with pytest.raises(ValueError, match="min_components=5 is for numbers"):
+    with pytest.raises(ValueError, match="min_components=5 cannot be used with counts"):
         scverse.pca(counts(), min_components=5)
 
 
@@ -160,7 +160,7 @@ def test_noise_alone_has_no_components_and_a_warning():
         ({"mask_var": np.ones(3)}, "but there are 30 genes"),
         ({"mask_var": np.zeros(30)}, "mask_var has no gene in it"),
         ({"likelihood": "gamma"}, "likelihood must be one of"),
-        ({"likelihood": "poisson", "noise": "both"}, "noise='both' is for numbers"),
+        ({"likelihood": "poisson", "noise": "both"}, "noise='both' cannot be used with counts"),
     ],
 )
 def test_mistakes_are_named(options, words):

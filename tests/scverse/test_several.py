@@ -123,7 +123,7 @@ def counted(seed=0):
 
 def test_raw_counts_have_rates_and_a_warning():
     mdata = counted()
-    with pytest.warns(UserWarning, match=r"mdata\['rna'\].X holds raw counts: their rates"):
+    with pytest.warns(UserWarning, match=r"mdata\['rna'\].X holds raw counts and gets a Poisson"):
         scverse.multiview(mdata)
     about = mdata.uns["multiview"]
     assert about["likelihoods"] == {"rna": "poisson", "prot": "normal"}
@@ -139,7 +139,7 @@ def test_raw_with_other_genes_has_no_place_in_varm():
     rna = modality(genes, "g")
     rna.raw = rna.copy()
     mdata = md.MuData({"rna": rna[:, :20].copy(), "prot": modality(proteins, "p")})
-    with pytest.warns(UserWarning, match=r"mdata\['rna'\].raw.X has genes of its own"):
+    with pytest.warns(UserWarning, match=r"mdata\['rna'\].raw.X has other genes than its modality"):
         scverse.multiview(mdata, layer={"rna": "raw"})
     assert "multiview" not in mdata["rna"].varm
     assert mdata["prot"].varm["multiview"].shape == (20, 3)

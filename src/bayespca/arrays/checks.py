@@ -26,4 +26,4 @@ def check_moments(record: str, *moments: Array, positive: bool) -> None:
 def check_covariances(record: str, valid: bool) -> None:
     """Raise ValueError unless covariances are `valid` by `packing.are_covariances`."""
     if not valid:
-        raise ValueError(f"the covariances of {record} are none")
+        raise ValueError(f"the covariances of {record} are not positive semidefinite")

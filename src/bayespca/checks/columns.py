@@ -44,9 +44,8 @@ def dependent_columns(rows: FloatArray, names: Sequence[str]) -> Advice | None:
     text = "; ".join(found[:NAMED]) + more
     return Advice(
         "dependent-columns",
-        f"Some columns say nothing of their own: {text}. They take no noise of their own with "
-        "them, so the noise comes out too small and the number of components too large: leave "
-        "them out.",
+        f"Some columns are redundant: {text}. They carry no noise of their own, so the noise is "
+        "underestimated and the number of components overestimated. Leave them out.",
     )
 
 

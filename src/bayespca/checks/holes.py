@@ -137,7 +137,8 @@ def _advice(finding: str, lean: Lean) -> Advice:
     return Advice(
         CODE,
         f"{finding} Cells are assumed to be missing at random. If the value itself is the reason, "
-        f"as where an instrument has a limit, what is filled in is too {side} and its intervals "
-        "may be wrong; if the reason is in other columns of the table, they hold. Find out which: "
-        "in the first case enter the limit, or do not use what is filled in.",
+        f"for example beyond an instrument's limit, imputed values are too {side} and their "
+        "intervals may be wrong; if the reason lies in other columns of the table, they are valid. "
+        "Find out which it is. In the first case, enter the limit or do not use the imputed "
+        "values.",
     )

@@ -32,9 +32,9 @@ def ordered_rows(residuals: FloatArray) -> Advice | None:
         return None
     return Advice(
         "ordered-rows",
-        f"Rows next to each other are not independent (correlation {r:.2f} of what the components "
-        "leave over): they seem to be a series. The number of components and its probability "
-        "hold for independent rows: take differences, or rows that lie further apart.",
+        f"Rows next to each other are not independent (correlation {r:.2f} of the residuals): they "
+        "look like a time series. The number of components and its probability assume independent "
+        "rows; take differences, or use rows further apart.",
     )
 
 
@@ -53,5 +53,5 @@ def dominating_row(scores: FloatArray) -> Advice | None:
     return Advice(
         "dominating-row",
         f"Row {row} (counting from 0) makes up {100 * shares[h]:.0f} % of component {h + 1}: "
-        "look at it, and fit without it if it is a mistake.",
+        "check it, and leave it out if it is an error.",
     )

@@ -27,15 +27,14 @@ def of_values(rows: FloatArray) -> Advice | None:
     if known.max() <= 1:
         return Advice(
             "zero-one",
-            "All values are 0 or 1, and a normal model knows nothing of that: BinaryPCA is for "
-            "such data.",
+            "All values are 0 or 1, and a normal model does not suit such data: use BinaryPCA.",
         )
     if not _are_counts(rows):
         return None
     return Advice(
         COUNTS,
-        "The values look like counts: whole numbers from 0 on that vary more where they are "
-        "larger. Take square roots or logarithms (of 1 + x) first, or ask for noise='both'.",
+        "The values look like counts: non-negative integers that vary more where they are "
+        "larger. Take square roots or logarithms (of 1 + x) first, or set noise='both'.",
     )
 
 

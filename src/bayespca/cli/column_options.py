@@ -79,8 +79,7 @@ class ColumnKinds:
         """Raise for options that contradict each other."""
         if self.numbers_only and self.named():
             raise ValueError(
-                f"--numbers-only leaves nothing for {self.named()[0]} to say: leave one of them "
-                "out."
+                f"--numbers-only contradicts {self.named()[0]}: leave one of them out."
             )
 
     def refuse(self, what: str) -> None:

@@ -30,7 +30,7 @@ class Setting:
 NO_MEMORY = "there is not enough memory: try --stream, or a file that can be streamed."
 NO_MEMORY_FOR_BLOCKS = (
     "there is not enough memory, though the file is read in blocks: set columns aside with --drop, "
-    "or run it where there is more."
+    "or run it on a machine with more memory."
 )
 SETTING = Setting()
 

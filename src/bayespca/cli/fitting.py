@@ -283,4 +283,4 @@ def _other_kinds(model: BayesianPCA) -> list[str]:
     """A sentence on options for zeros and ones, which a PCA is not meant for."""
     if "zero-one" not in model.status_:
         return []
-    return ["--binary fits BinaryPCA to it, and --binary --clusters auto looks for kinds of rows."]
+    return ["--binary fits BinaryPCA to it, and --binary --clusters auto finds clusters of rows."]

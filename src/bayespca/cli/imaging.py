@@ -100,8 +100,8 @@ def _say(
     if not image.has_place:
         screen.print_notes(
             [
-                f"{data.name} does not say where its voxels lie (it has neither sform nor qform), "
-                "and so neither does what was written."
+                f"{data.name} gives no position for its voxels (neither sform nor qform), so the "
+                "written files have none either."
             ]
         )
     screen.print_footer(written, screen.took(seconds))

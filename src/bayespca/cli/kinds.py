@@ -58,9 +58,7 @@ class AskedModel:
 def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel | None:
     """The model that the options or the file require; None for a PCA."""
     if kind.binarize is not None and not kind.binary:
-        raise ValueError(
-            "--binarize says what a model of zeros and ones counts: give --binary, too."
-        )
+        raise ValueError("--binarize needs --binary: give both.")
     kinds = {"--binary": kind.binary, "--clusters": kind.clusters is not None}
     others = [option for option, given in kinds.items() if given]
     if kind.curves and others:

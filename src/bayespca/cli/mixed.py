@@ -65,7 +65,7 @@ class MixedInput(Input):
         has_numbers = self.table is not None and self.table.shape[1] > 0
         other = "; --numbers-only analyses the numbers alone"
         other = other if has_numbers and not self.is_asked else ""
-        sentence = f"Columns were taken for {took}: --likelihood COLUMN=KIND changes that{other}."
+        sentence = f"Columns were read as {took}: --likelihood COLUMN=KIND changes that{other}."
         return [sentence, *_alike(self.frame), *self.notes, *_about_dates(self.aside)]
 
 

@@ -360,7 +360,7 @@ def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tupl
             f"there is only {first}: give a model and data, as in bayespca transform m.bpca a.csv."
         )
     if saved is not None and second is not None:
-        raise ValueError(f"--model names {saved}, and so does {first}: leave one of them out.")
+        raise ValueError(f"--model {saved} and {first} both name a model: leave one of them out.")
     return (first, second) if second is not None else (saved or first, first)
 
 

@@ -53,8 +53,8 @@ class FitOutputs:
         """Raise if annotated data are requested from other data."""
         if self.annotated is not None:
             raise ValueError(
-                f"--out writes annotated data, and {data} is no .h5ad file: --scores, --loadings, "
-                "--report and --model name what fit writes of other files."
+                f"--out writes annotated data, but {data} is not an .h5ad file: use --scores, "
+                "--loadings, --report or --model."
             )
 
     def check(self, data: Path) -> None:

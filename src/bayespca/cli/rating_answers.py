@@ -147,8 +147,8 @@ class NewUsers:
         # In file order, including users who rated only unknown items.
         self.users: list[Any] = list(dict.fromkeys(given.users.tolist()))
         self.notes = [
-            f"{screen.counted(int((~items.known).sum()), 'rating')} of {path.name} "
-            "were left out, as they are of items that are not among those of the fit."
+            f"{path.name}: skipped {screen.counted(int((~items.known).sum()), 'rating')} of items "
+            "that were not in the fit."
         ] * (not items.known.all())
 
     def recommendations(self, n: int) -> Answers:

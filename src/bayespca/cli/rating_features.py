@@ -77,13 +77,13 @@ def _of_ids(given: FeatureColumns, ids: Identifiers, role: str, path: Path) -> l
     if missing := len(rated - there):
         verb = "is" if missing == 1 else "are"
         notes.append(
-            f"{screen.counted(missing, role)} of the ratings {verb} not in {path.name}, and taken "
-            "for the average of those who are."
+            f"{screen.counted(missing, role)} of the ratings {verb} not in {path.name}, so the "
+            "average features of the others are used."
         )
     if more := len(there - rated):
         verb = "has" if more == 1 else "have"
         notes.append(
-            f"{screen.counted(more, role)} of {path.name} {verb} no ratings: answers for them "
-            "follow from what is known of them."
+            f"{screen.counted(more, role)} of {path.name} {verb} no ratings: predictions for "
+            "them come from their features."
         )
     return notes

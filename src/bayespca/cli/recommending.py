@@ -59,7 +59,8 @@ def recommend(
     _check(model_path, new, out)
     if new is not None and users:
         raise ValueError(
-            "--new answers people who were not in the fit, --user those who were: give one of them."
+            "--new is for users who were not in the fit, --user for those who were: give only one "
+            "of them."
         )
     model = using.saved(model_path, "recommend")
     if new is not None:

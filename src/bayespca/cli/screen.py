@@ -50,7 +50,7 @@ RULES = {
     "Marchenko–Pastur edge": "singular values above the largest of pure noise",
     "Gavish–Donoho": "hard threshold that is best for reconstruction",
     "parallel analysis": "singular values above those of simulated noise",
-    "most probable": "the probability of each number, directions and strengths averaged over",
+    "most probable": "the probability of each number, averaged over directions and strengths",
     "ScreeNOT": "hard threshold for noise of any spectrum",
     "sign flips": "singular values above those of the data with random signs",
     "bi-cross-validation": "the best prediction of held-out blocks",

@@ -67,8 +67,8 @@ def _read(files: list[Path], how: How, likelihood: Any = "auto") -> dict[str, Ta
         name = path.name.partition(".")[0] or path.name
         if name in found:
             raise ValueError(
-                f"two of the files are called {name!r}, which is what the views are named by: "
-                "rename one of them."
+                f"two files are called {name!r}, but views take their names from files: rename "
+                "one of them."
             )
         with progress(f"reading {path.name}"):
             found[name] = open_file(path, how).read()
@@ -111,7 +111,7 @@ def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
         if aside:
             shown = ", ".join(f"{one!r} ({why})" for one, why in list(aside.items())[:NAMED])
             more = f" and {len(aside) - NAMED} more" if len(aside) > NAMED else ""
-            yield f"Set aside of {name}: {shown}{more}."
+            yield f"Skipped in {name}: {shown}{more}."
 
 
 def _kind(likelihood: Any, name: str) -> Any:

@@ -68,11 +68,17 @@ class TableColumn:
     def check(self) -> None:
         """Raise ValueError unless the parts fit together."""
         if self.likelihood not in NAMES:
-            raise ValueError(f"{self.likelihood!r} is no likelihood")
+            raise ValueError(f"unknown likelihood {self.likelihood!r}")
         if (self.likelihood in WITH_LEVELS) != (len(self.levels) > 1):
-            raise ValueError(f"column {self.name!r} has {len(self.levels)} levels")
+            raise ValueError(
+                f"column {self.name!r} has {len(self.levels)} levels, which its likelihood "
+                f"{self.likelihood!r} does not allow"
+            )
         if not (np.isfinite(self.center) and 0 < self.scale < np.inf):
-            raise ValueError(f"column {self.name!r} has no unit")
+            raise ValueError(
+                f"the center of column {self.name!r} is not finite, or its scale is not a finite, "
+                "positive number"
+            )
 
 
 class Place(NamedTuple):

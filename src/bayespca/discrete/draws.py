@@ -53,4 +53,4 @@ class NaturalDraws:
         if self.log_likelihood.shape != (chains, n) or not chains * n * p * width:
             raise ValueError("the arrays of NaturalDraws are empty or of different sizes")
         if not np.isfinite(self.b).all() or self.seed < 0:
-            raise ValueError("the draws of NaturalDraws are not finite, or have no seed")
+            raise ValueError("the draws of NaturalDraws are not finite, or their seed is negative")

@@ -55,7 +55,7 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         if not self.rank_posterior.size > self.n_components:
-            raise ValueError("its components have no place among its ranks")
+            raise ValueError("its rank posterior does not reach its number of components")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +85,12 @@ class TableFit(Fit[TablePosterior]):
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         if not self.rank_posterior.size > self.n_components:
-            raise ValueError("its components have no place among its ranks")
+            raise ValueError("its rank posterior does not reach its number of components")
         widths: dict[int, int] = {}
         for column, place in zip(self.columns, places(self.columns), strict=True):
             widths[place.group] = widths.get(place.group, 0) + column.width
         if list(widths[k] for k in sorted(widths)) != list(map(len, self.posterior.parameters)):
-            raise ValueError("its columns are not those of its posterior")
+            raise ValueError("its columns do not match its posterior")
 
 
 @dataclass(frozen=True)

@@ -254,8 +254,8 @@ def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
         return _run_dense(X, task)
     advice = found.status.but(
         "near-rounding",
-        "The singular values that matter are so small beside the largest one that its rounding "
-        "errors reach them, and there is no memory for a more precise way.",
+        "The singular values that matter are so much smaller than the largest that rounding errors "
+        "reach them, and there is not enough memory for a more precise method.",
         exact=False,
     )
     return replace(gram.as_rough(found, np.dtype(np.float64)), status=advice)

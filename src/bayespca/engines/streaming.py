@@ -93,9 +93,9 @@ def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
         return _streamed(found, Status())
     advice = Status().but(
         "near-rounding",
-        "The singular values that matter are so small beside the largest one that a single pass "
-        f"over the data in {state.precision} cannot tell them from rounding errors: give data "
-        "that can be read twice (an array or a file), or remove the largest "
+        "The singular values that matter are so much smaller than the largest that a single pass "
+        f"over the data in {state.precision} cannot distinguish them from rounding errors: give "
+        "data that can be read twice (an array or a file), or remove the largest "
         "components or a common factor of some columns first.",
         exact=False,
     )
@@ -157,9 +157,7 @@ def from_triangle(
     """The decomposition from R of the centred rows, which has their values and right vectors."""
     p, n = state.n_features, state.n_samples
     if n_read != n:
-        raise UnusableData(
-            f"the data had {n} rows when they were read first, and {n_read} the second time."
-        )
+        raise UnusableData(f"the data had {n} rows on the first pass and {n_read} on the second.")
     mean = state.mean if center else np.zeros(p)
     live = varying(np.linalg.norm(R, axis=0) * state.unit, state)
     if live.size < p:

@@ -49,8 +49,8 @@ def strangers_sentence(ids: Input, found: Places, what: str) -> str | None:
     some = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
     count = f"1 {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
     return (
-        f"{count} not among those of the fit ({some}): predictions are what is expected of any "
-        f"{what}, with a wide standard deviation."
+        f"{count} not among those of the fit ({some}): predictions for an unknown {what} come "
+        "from the prior, with a wide standard deviation."
     )
 
 

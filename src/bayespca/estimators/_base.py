@@ -182,7 +182,7 @@ class Estimator(BaseEstimator, Generic[F]):
         if size is not None and p is None:
             raise ValueError("the attribute n_features_in_ is missing")
         if size != p:
-            raise ValueError(f"its arrays are not of the sizes that {p} features have")
+            raise ValueError(f"the sizes of its arrays do not match {p} features")
         if names is not None and names.shape != (p,):
             raise ValueError(f"it does not name {p} features")
 

@@ -107,9 +107,7 @@ def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
 def described_column(raw: RawColumn, asked: str | None) -> TableColumn:
     """Description of one column; if `asked` is None, the table suggests its likelihood."""
     if raw.holes.all():
-        raise ValueError(
-            f"column {raw.name!r} has no value at all: leave it out, as nothing is known of it."
-        )
+        raise ValueError(f"column {raw.name!r} has no values: leave it out.")
     if raw.numbers is None:
         return _of_labels(raw, asked)
     values = raw.numbers[~raw.holes]

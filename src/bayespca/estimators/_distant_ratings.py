@@ -72,8 +72,8 @@ def framed(*columns: Input) -> Frame:
     for name, column in zip(NAMES, columns, strict=False):
         if not (is_dask(column) and hasattr(column, "to_frame")):
             raise TypeError(
-                f"{name}s is a {type(column).__name__}, but others are columns of Dask: give "
-                "columns of one Dask DataFrame, or none."
+                f"{name}s is a {type(column).__name__}, but other columns are Dask's: give "
+                "all of them as columns of one Dask DataFrame, or none."
             )
     first, *others = columns
     return first.to_frame(name=NAMES[0]).assign(**dict(zip(NAMES[1:], others, strict=False)))

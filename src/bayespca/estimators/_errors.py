@@ -90,8 +90,8 @@ def _check_finite(smallest: FloatArray, what: str) -> None:
     empty = np.flatnonzero(~np.isfinite(smallest))
     if empty.size:
         raise ValueError(
-            f"error_std is infinite for all of {what} {int(empty[0])} (counting from 0), of which "
-            "nothing is known then: leave it out."
+            f"error_std is infinite for all of {what} {int(empty[0])} (counting from 0), so "
+            "nothing is known about it: leave it out."
         )
 
 
@@ -103,7 +103,7 @@ def _weights(weights: FloatArray, n: int) -> FloatArray:
     if wrong.size:
         i = int(wrong[0])
         value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
-        advice = ": leave a row out that does not count" if weights[i] == 0 else ""
+        advice = ": leave out rows that do not count" if weights[i] == 0 else ""
         raise ValueError(
             f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
             f"0){advice}."

@@ -79,14 +79,14 @@ class FactorizationFit(RatingsFit):
         for side, size, name in ((posterior.rows, n, "user"), (posterior.columns, m, "item")):
             if side.mean.shape[0] != size:
                 raise ValueError(
-                    f"its arrays are not of the sizes that {size} {name}s with "
-                    f"{self.n_components} components have"
+                    f"the sizes of its arrays do not match {size} {name}s with "
+                    f"{self.n_components} components"
                 )
         starts, seen = self.seen_starts, self.seen_items
         agree = starts.shape == (n + 1,) and starts[0] == 0 and starts[-1] == seen.size
         agree = agree and bool((np.diff(starts) >= 0).all())
         if not (agree and 0 <= seen.min(initial=0) and seen.max(initial=0) < m):
-            raise ValueError("what its users have seen does not belong to its items")
+            raise ValueError("its lists of rated items do not match its users and items")
         if self.draws is not None:
             sizes = (self.draws.rows.shape[1], self.draws.columns.shape[1], self.draws.rank)
             if sizes != (n, m, self.n_components):

@@ -106,13 +106,13 @@ def check_halves(data: Data, n_halves: int) -> None:
         raise ValueError(f"n_halves must be at least 1, got {n_halves!r}.")
     if data.holes:
         raise ValueError(
-            "Input X contains NaN: half samples are of complete data. Fill the holes with "
+            "Input X contains NaN: half samples need complete data. Fill the holes with "
             "BayesianPCAImputer first, or compare ranks of halves that you fit yourself."
         )
     if data.where is Where.SPARSE:
-        raise ValueError("half samples are of dense data: call toarray() first.")
+        raise ValueError("half samples need dense data: call toarray() first.")
     if data.where is not Where.DENSE:
-        raise ValueError("half samples are of data in memory: read them, or some of the rows.")
+        raise ValueError("half samples need data in memory: load all rows, or a subset.")
     if data.values.shape[0] < FEWEST:
         raise ValueError(f"{data.values.shape[0]} rows are too few to halve: four are needed.")
 

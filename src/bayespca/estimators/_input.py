@@ -275,7 +275,7 @@ def check_range(found: NotFinite) -> None:
     """Raise if numbers are so large or small that their squares overflow or vanish."""
     if found.largest:
         raise ValueError(
-            f"the largest number in X is of the size {found.largest:.1g}, and squares of such "
+            f"the largest magnitude in X is {found.largest:.1g}, and squares of such "
             "numbers leave the range of floating-point numbers: divide the data by their scale."
         )
 
@@ -288,7 +288,7 @@ def _not_finite_sentence(X: Input, found: NotFinite) -> str:
         row, column = first_not_finite(X)
         place = f"row {row}, column {column} (counting from 0)"
     what = "NaN" if found.nan else "infinity"
-    return f"Input X contains {what}, first at {place}: remove or fill what is not a finite number."
+    return f"Input X contains {what}, first at {place}: remove or fill values that are not finite."
 
 
 # --- for methods of a fitted estimator ---------------------------------------------------------

@@ -128,7 +128,7 @@ def refuse_likelihoods(likelihoods: dict[str, str]) -> None:
     for name, likelihood in likelihoods.items():
         if likelihood not in WITH_DRAWS:
             raise ValueError(
-                f"method='gibbs' cannot draw given {likelihood} cells, and column {name!r} has "
-                f"such: it knows {', '.join(WITH_DRAWS)} ones. Use method='vb', or another "
-                "likelihood for this column."
+                f"method='gibbs' does not support {likelihood} cells, which column {name!r} has; "
+                f"it supports {', '.join(WITH_DRAWS)}. Use method='vb', or another likelihood for "
+                "this column."
             )

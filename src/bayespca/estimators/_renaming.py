@@ -45,7 +45,7 @@ def warn_of_old_words(old: str, new: str) -> None:
     while frame.f_back is not None and _package(frame.f_globals) in OURS:
         level, frame = level + 1, frame.f_back
     warnings.warn(
-        f"{old} is {new} now: the old spelling works for some time only.",
+        f"{old} is now {new}; the old spelling will be removed.",
         FutureWarning,
         stacklevel=level,
     )

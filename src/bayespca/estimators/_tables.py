@@ -149,7 +149,7 @@ def _of_numbers(name: str, values: FloatArray, *, is_whole: bool = False) -> Raw
         row = int(np.flatnonzero(np.isinf(values))[0])
         raise ValueError(
             f"Input X contains infinity, first in column {name!r}, row {row} (counting from 0): "
-            "remove or fill what is not a finite number."
+            "remove or fill values that are not finite."
         )
     return RawColumn(name, numbers=values, is_whole=is_whole)
 

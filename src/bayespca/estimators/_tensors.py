@@ -115,7 +115,7 @@ def _checked_rank(rank: Any, size: int, n: int) -> int | None:
     if not isinstance(rank, Integral) or isinstance(rank, bool) or int(rank) < 1:
         raise ValueError(f"ranks[{n}] must be a whole number of at least 1 or None, got {rank!r}.")
     if int(rank) > size:
-        raise ValueError(f"ranks[{n}] is {rank}, but mode {n} has only {size} places.")
+        raise ValueError(f"ranks[{n}] is {rank}, but mode {n} has size {size}.")
     return int(rank)
 
 

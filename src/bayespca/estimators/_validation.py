@@ -191,9 +191,9 @@ def check_for_holes(estimator: BaseEstimator) -> None:
     flat = estimator.method == "map" and estimator.prior_variance is None
     if flat and estimator.n_components in ("auto", None):
         raise ValueError(
-            "Input X contains NaN, and method='map' with a flat prior fits every cell that is "
-            "there and says nothing of the others: give prior_variance or n_components, or use "
-            "method='evb'."
+            "Input X contains NaN, and method='map' with a flat prior fits every observed cell "
+            "exactly and says nothing about the holes: give prior_variance or n_components, or "
+            "use method='evb'."
         )
 
 

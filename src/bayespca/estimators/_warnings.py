@@ -37,7 +37,7 @@ def warn(
 def _early_end(trace: Trace, what: str) -> str:
     """A message with the size of the last change, and a remedy."""
     change = trace.last_change
-    by = f" by {change:.1e} of itself" if np.isfinite(change) else ""
+    by = f" by a fraction of {change:.1e}" if np.isfinite(change) else ""
     return (
         f"{what}{by} in the last of {len(trace)} steps: raise max_iter or tol. The result is "
         "usable."

@@ -35,7 +35,7 @@ def _of_both(
     shape: str,
     read: Callable[[FactorizationFit, RatingsFactor], Array],
     of_users: str,
-    of_items: str = "The same of items.",
+    of_items: str = "The same for items.",
 ) -> tuple[Fitted, Fitted]:
     """A pair of attributes: one reads the factor of users, the other that of items."""
     kind = f"array of shape {shape}"

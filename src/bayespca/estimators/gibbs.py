@@ -161,8 +161,8 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     def _check_size(self, data: GibbsData, q: int) -> None:
         if not 1e-70 < data.unit < 1e70:
             raise ValueError(
-                f"the data are of the size {data.unit:.1g}, whose fourth power is out of range: "
-                "divide them by their scale."
+                f"the scale of the data is {data.unit:.1g}, whose fourth power is out of range: "
+                "divide the data by it."
             )
         needed = 8.0 * self.n_chains * self.n_draws * data.d * q
         if needed > available_memory():
@@ -189,8 +189,8 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         wanted = LEAST_ESS_PER_CHAIN * self.n_chains
         if ess < wanted:
             warnings.warn(
-                f"the draws of {name} are worth {ess:.0f} independent ones, fewer than {wanted}: "
-                "intervals are rough. Raise n_draws or thin.",
+                f"the effective sample size of {name} is {ess:.0f}, less than {wanted}: intervals "
+                "are rough. Raise n_draws or thin.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

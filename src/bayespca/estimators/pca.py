@@ -419,7 +419,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         super()._check_kept()
         seen = vars(self).get("_seen")
         if seen and (seen.n_features, seen.n_samples) != (self.n_features_in_, self.n_samples_):
-            raise ValueError("what partial_fit has seen does not belong to its components")
+            raise ValueError("its partial_fit state does not match its samples and features")
 
     def _is_whitened(self) -> bool:
         return bool(self.whiten)

@@ -71,8 +71,8 @@ class RankReport:
         if self.noise != ISOTROPIC.name and best != self.evb:
             return (
                 f"{NOISES[self.noise].reason}: noise={self.noise!r} has the most evidence and "
-                f"finds {best}. Rules that take all noise for equal count what is unequal in it "
-                "as components."
+                f"finds {best}. Rules that assume equal noise count differences in noise as "
+                "components."
             )
         near = "Some rules keep components near the limit of what can be seen, and others do not"
         if self.minka is None:

@@ -42,16 +42,16 @@ MANY_CELLS = 1_000_000
 COMPLETE = ("isotropic", "per-feature", "per-sample", "both", "autoregressive")
 WITH_HOLES = ("isotropic", "per-feature", "per-sample", "both")
 HOLES = (
-    "Because of the holes there are no answers of Minka's evidence, the Marchenko–Pastur edge, "
+    "Because of the holes, these were not tried: Minka's evidence, the Marchenko–Pastur edge, "
     "Gavish–Donoho, ScreeNOT and parallel analysis, which need the singular values of complete "
-    "data, of bi-cross-validation, which needs complete blocks, of noise that neighbours have in "
-    "common, which needs complete rows, and of half samples, each of which would take as many "
-    "sweeps as the data. BayesianPCAImputer fills holes."
+    "data; bi-cross-validation, which needs complete blocks; autoregressive noise, which needs "
+    "complete rows; and half samples, each of which would take as many sweeps as the data. "
+    "BayesianPCAImputer fills holes."
 )
 LARGE = (
-    f"Sign flips, bi-cross-validation and other noise models were not tried: they go over the data "
-    f"again and again, and are asked of up to {MANY_CELLS:,} cells of dense data in memory. Give "
-    "some of the rows to have their answers."
+    f"Sign flips, bi-cross-validation and other noise models were not tried: they pass over the "
+    f"data many times, so they run only on dense data in memory of up to {MANY_CELLS:,} cells. "
+    "Pass a subset of the rows to run them."
 )
 
 

@@ -99,8 +99,8 @@ def _of_gibbs(model: AnyEstimator) -> Story:
     draws = model.n_chains * model.n_draws
     lead = (
         f"{_hold(k)} {percent(explained)} of the variance. "
-        f"{percent(probability)} of {draws:,} draws from the posterior have this number; the "
-        "spread of all else on this page is that of the draws."
+        f"{percent(probability)} of {draws:,} draws from the posterior have this number; all "
+        "other uncertainties on this page come from the draws."
     )
     words = f"There {_dimensions(k)} in these data.", lead, _rows_and_features(model)
     facts = (
@@ -212,7 +212,7 @@ def _of_ratings(model: AnyEstimator) -> Story:
     )
     lead = (
         f"Ratings scatter about what the model expects with a standard deviation of "
-        f"{significant(noise)}: no prediction can be surer than that."
+        f"{significant(noise)}: no prediction can be more certain than that."
     )
     said = f"There {_dimensions(k)} of taste in these ratings."
     if k == 0:

@@ -80,7 +80,7 @@ def noise_sentence(summary: Summary) -> str:
         return ""
     nats = summary.noise_evidence.get(summary.noise)
     why = (
-        ", as the model was asked to assume"
+        ", as the options specify"
         if nats is None
         else f" ({nats:,.0f}{SPACE}nats more evidence than equal noise)"
     )

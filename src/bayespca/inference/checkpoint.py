@@ -74,7 +74,7 @@ class Checkpoint(Generic[S]):
                 )
             found = Decoder(self._records, arrays).decode(tree)
             if not isinstance(found, Run):
-                raise FlawError("it holds no run")
+                raise FlawError("it does not contain a run")
             return found
 
     def keep(self, run: Run[S]) -> None:

@@ -117,7 +117,7 @@ class Model(ABC, Generic[D, S, F]):
 
     def lent(self, state: Any) -> Self:
         """This model with the noise or the rank of the lender's state."""
-        raise TypeError(f"{type(self).__name__} has a lender but does not say what it takes")
+        raise TypeError(f"{type(self).__name__} has a lender but does not implement lent()")
 
     # --- in the units of the data --------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def _read_npy(path: Path) -> Floats:
 def check_tensor_ending(path: Path) -> None:
     """Raise if a tensor cannot be written to a file of this name."""
     if path.suffix.lower() != ".npy":
-        raise ValueError(f"{path} would hold a tensor, which has a place in .npy files only.")
+        raise ValueError(f"{path} would hold a tensor: its name must end with .npy.")
 
 
 def write_tensor(path: Path, values: Floats) -> None:

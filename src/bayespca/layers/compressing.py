@@ -90,7 +90,8 @@ def _warn_of_zeros(table: LayerRanks) -> None:
     names = [repr(layer.name) for layer in table if layer.why_left == "rank 0"]
     if names:
         warnings.warn(
-            f"Nothing in the weights of {', '.join(names)} is above their noise: they stay.",
+            f"No component of the weights of {', '.join(names)} is above the noise: these layers "
+            "stay unchanged.",
             UserWarning,
             stacklevel=3,
         )
@@ -100,7 +101,7 @@ def _warn_of_notes(table: LayerRanks) -> None:
     names = [repr(layer.name) for layer in table if layer.notes and not layer.why_left]
     if names:
         warnings.warn(
-            f"The ranks of {', '.join(names)} are rough ones: print(layers.ranks(model)) says why.",
+            f"The ranks of {', '.join(names)} are rough; print(layers.ranks(model)) shows why.",
             UserWarning,
             stacklevel=3,
         )

@@ -22,11 +22,11 @@ TUCKER, MATRIX = "tucker", "matrix"
 # Warnings of fits, reworded for weights.
 NOTES = {
     "near-rank-bound": "the rank is nearly the largest that stands out from noise in weights of "
-    "this size, and a rough one: little is left to measure the noise by.",
-    "near-rounding": "what the components leave of the weights is near their rounding, so that the "
-    "rank is a rough one.",
+    "this size, so it is rough: little is left to estimate the noise from.",
+    "near-rounding": "the residual of the weights is close to rounding error, so the rank is "
+    "rough.",
 }
-EARLY = "the iteration that finds the noise ended early, so that the rank is a rough one."
+EARLY = "the iteration that finds the noise ended early, so the rank is rough."
 
 
 @dataclass(frozen=True)

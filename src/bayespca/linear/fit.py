@@ -91,10 +91,10 @@ def with_at_least(
         other, method = _better(other, likeliest(least))
     k = other.n_components
     if k <= kept:
-        words = f"EVB keeps {kept}, and there are no more, with min_components={least}."
+        words = f"EVB keeps {kept}; the data have no more, so min_components={least} cannot be met."
         return replace(found, status=found.status.but("no-more", words))
-    words = f"EVB keeps {kept}; with min_components={least} it is {k}"
-    words += "." if method == "EVB" else ", by maximum likelihood, as EVB has no such solution."
+    words = f"EVB keeps {kept}; min_components={least} raises this to {k}"
+    words += "." if method == "EVB" else ", by maximum likelihood: EVB has no such solution."
     # A given number says nothing about its probability.
     ranks = np.append(found.rank_posterior, np.zeros(max(k + 1 - found.rank_posterior.size, 0)))
     return replace(other, rank_posterior=ranks, status=other.status.but(AT_LEAST, words))
@@ -110,5 +110,5 @@ def _better(of_evb: PCAFit, likeliest: PCAFit) -> tuple[PCAFit, str]:
 def _not_kept(kept: int, probable: int) -> str:
     return (
         f"{kept} components are kept, not the most probable {probable}: with this noise EVB has no "
-        "solution with so many."
+        "solution with that many."
     )

@@ -173,8 +173,8 @@ def _check_finite(look: ColumnLook, X: Partitions) -> None:
         j = int(wrong[0])
         name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
         raise UnusableData(
-            f"Input X contains infinity, first in column {name}: remove or fill what is not a "
-            "finite number.",
+            f"Input X contains infinity, first in column {name}: remove or fill values that are "
+            "not finite.",
             column=j,
         )
 

@@ -107,7 +107,9 @@ class HolesPosterior:
                 "the unit of a HolesPosterior is not positive, or its square overflows"
             )
         if not (np.isfinite(self.basis).all() and (self.latent_variance >= 0).all()):
-            raise ValueError("the scores of a HolesPosterior do not follow from its basis")
+            raise ValueError(
+                "the basis of a HolesPosterior is not finite, or a latent variance is negative"
+            )
 
 
 def from_columns(

@@ -46,7 +46,7 @@ class NoiseModel:
         if self.cells:
             return "Some cells have far larger errors than others"
         if self.neighbours:
-            return "Neighbouring features have noise in common"
+            return "Neighbouring features have correlated noise"
         sides = (("features", self.columns), ("samples", self.rows))
         where = " and ".join(f"between the {side}" for side, differs in sides if differs)
         return f"Noise differs {where}" if where else ""

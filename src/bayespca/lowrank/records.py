@@ -150,11 +150,9 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         agree &= found.samples is None or found.samples.shape == (n,)
         agree &= found.outliers is None or found.outliers.shape in ((n,), (n, p))
         if self.shrunk_singular_values.shape != (k,) or not agree:
-            raise ValueError(
-                f"its arrays are not of the sizes that {k} components in {p} features have"
-            )
+            raise ValueError(f"its arrays do not have the sizes for {k} components in {p} features")
         if not self.rank_posterior.size > k:
-            raise ValueError("its components have no place among its ranks")
+            raise ValueError("its rank posterior does not reach its number of components")
         _check_spectrum(self)
         _check_left_out(self)
 
@@ -224,7 +222,7 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
         """Raise ValueError unless the parts belong together."""
         k, q = self.n_components, self.alpha.size
         if self.weights.shape != (self.n_features, q) or k > q:
-            raise ValueError("its weights are not of the size that its components have")
+            raise ValueError("the size of its weights does not match its components")
         _check_spectrum(self)
         _check_left_out(self)
 
@@ -233,13 +231,13 @@ def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
     k, spectrum = fit.n_components, fit.spectrum
     size, (features, samples) = spectrum.singular_values.size, spectrum.shape
     if k > size or features > fit.n_features or samples > fit.n_samples:
-        raise ValueError("its spectrum does not belong to its components")
+        raise ValueError("its spectrum does not match its components")
 
 
 def _check_left_out(fit: PCAFit | VariationalFit) -> None:
     pairs = fit.left_out
     if pairs.shape[1] != 2 or not ((pairs >= 0).all() and np.isfinite(pairs).all()):
-        raise ValueError("what it left out is not pairs of a strength and a probability")
+        raise ValueError("left_out must hold pairs of a strength and a probability")
 
 
 def spectrum_as_if_complete(

@@ -199,8 +199,8 @@ def _of_rows(model: AnyEstimator, values: FloatArray, alpha: float) -> Monitorin
     phi = float(getattr(posterior, "correlation", 0.0))
     if phi and np.isnan(Z).any():
         raise ValueError(
-            "rows with holes cannot be checked by a model of noise that neighbouring columns have "
-            "in common: fill them first, or fit with noise='per-feature'."
+            "rows with holes cannot be checked by a model with autoregressive noise: fill the "
+            "holes first, or fit with noise='per-feature'."
         )
     law = row_law(model.fit_, model._degrees())
     return _of_scaled(filtered(Z, phi), law, alpha, tuple(feature_names(model)))

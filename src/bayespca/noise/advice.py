@@ -38,7 +38,7 @@ def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
     count = better.n_components
     text = (
         f"{noise.reason}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
-        f"component{'' if count == 1 else 's'}; this fit has noise={asked!r}, which finds "
+        f"component{'' if count == 1 else 's'}; this fit used noise={asked!r} and found "
         f"{fit.n_components}."
     )
     return replace(fit, status=fit.status.but(CODE, text))
@@ -54,21 +54,21 @@ def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = Non
     gain = sum(getattr(signs, side) for side in seen & sides(noise))
     if noise == asked or gain < WORTH_SAYING:
         return fit
-    return _but(fit, noise, gain, why or f"this fit has noise={asked.name!r}.")
+    return _but(fit, noise, gain, why or f"this fit used noise={asked.name!r}.")
 
 
 def with_cells(fit: PCAFit, signs: Signs) -> PCAFit:
     """Add advice to a fit of rows on workers if residuals promise a gain from noise of cells."""
     if "cells" not in signs.seen:
         return fit
-    why = "it needs data in memory: fit X.compute(), or some of the rows."
+    why = "it needs data in memory: pass X.compute(), or fit some of the rows."
     return _but(fit, STUDENT_CELLS, signs.cells, why)
 
 
 def _but(fit: PCAFit, noise: NoiseModel, gain: float, why: str) -> PCAFit:
     text = (
-        f"{noise.reason}: noise={noise.name!r} would have more evidence, by {gain:,.0f} nats or "
-        f"more in the rows looked at; {why}"
+        f"{noise.reason}: noise={noise.name!r} would have at least {gain:,.0f} nats more evidence "
+        f"in the rows examined; {why}"
     )
     return replace(fit, status=fit.status.but(CODE, text))
 
@@ -84,7 +84,7 @@ def with_constant(fit: PCAFit, constant: NDArray[np.intp]) -> PCAFit:
         return fit
     text = (
         f"{AUTOREGRESSIVE.reason}, but noise={AUTOREGRESSIVE.name!r} was not tried because feature "
-        f"number {constant[0]} (counting from 0) does not vary: leave such features out."
+        f"{constant[0]} (counting from 0) is constant; leave out constant features."
     )
     return replace(fit, status=fit.status.but(CONSTANT, text))
 
@@ -105,9 +105,9 @@ def naming_outliers(fit: PCAFit) -> PCAFit:
         return fit
     listed = ", ".join(map(str, rows[:NAMED_ROWS])) + (", …" if rows.size > NAMED_ROWS else "")
     one = rows.size == 1
-    verb, whose, carry = ("is", "its", "it carries") if one else ("are", "their", "they carry")
+    verb, whose, get = ("is", "its", "it gets") if one else ("are", "their", "they get")
     text = (
         f"{rows.size} of {outliers.size} rows {verb} outlying ({listed}, counting from 0): {whose} "
-        f"noise is probably more than three times the usual, so {carry} less weight."
+        f"noise is probably more than three times the typical level, so {get} less weight."
     )
     return replace(fit, status=fit.status.but(OUTLYING_ROWS, text))

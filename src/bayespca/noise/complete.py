@@ -45,8 +45,8 @@ MANY_CELLS = 2_000_000
 # decomposes a square matrix of that size.
 MOST_COLUMNS = 3000
 OUT_OF_REACH = (
-    f"Dask collections have it up to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells where there "
-    "are more columns than rows: fit fewer columns, or some of the rows in memory."
+    f"for Dask collections it is limited to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells if "
+    "there are more columns than rows; fit fewer columns, or some of the rows in memory."
 )
 # Relative fall of the free energy at which the rounds of a sample of the rows end.
 TOL_OF_SAMPLE = 1e-6

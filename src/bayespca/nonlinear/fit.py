@@ -301,8 +301,8 @@ def jitter_status(jitter: float) -> Status:
         return Status()
     return Status().but(
         "jitter",
-        f"The covariance of the inducing points was nearly singular: {jitter:.0e} of its diagonal "
-        "was added to it. Fewer inducing points (n_inducing) avoid that.",
+        f"The covariance of the inducing points was nearly singular: {jitter:.0e} times its mean "
+        "diagonal was added to the diagonal. Use fewer inducing points (n_inducing) to avoid this.",
     )
 
 

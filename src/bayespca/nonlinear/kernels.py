@@ -58,7 +58,7 @@ def kernel_named(name: str) -> Kernel:
     unknown = [part for part in given if part not in PARTS]
     if unknown:
         raise ValueError(
-            f"kernel={name!r} has the part {unknown[0]!r}, which is not known: parts are "
+            f"kernel={name!r} has the unknown part {unknown[0]!r}; known parts are "
             f"{', '.join(map(repr, PARTS))}, joined by '+'."
         )
     if not set(given) & {"squared-exponential", "linear"}:

@@ -115,7 +115,7 @@ class GPPosterior:
         moments = (self.mean, self.variance, self.prior, self.weights, self.noise, self.precise)
         check_moments("a GPPosterior", *moments, positive=positive)
         if D and not (0 <= self.kind.min() and self.kind.max() < C):
-            raise ValueError("the columns of a GPPosterior are of kinds that it does not have")
+            raise ValueError("a column of a GPPosterior has an unknown kind")
 
 
 # --- predictions -------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ NOISES = {
     "student": "one noise level for each sample",
     "both": "one noise level for each sample and each feature",
     "student-cells": "one noise level for each feature, and one for each cell",
-    "autoregressive": "one noise level for each feature, alike in neighbours",
+    "autoregressive": "one noise level for each feature, correlated between neighbours",
 }
 RULES = {
     "EVB": "the lowest free energy of empirical variational Bayes",

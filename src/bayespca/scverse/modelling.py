@@ -41,9 +41,14 @@ def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
         how: Any = {"n_components": n_components, "noise": noise, "min_components": least}
         return BayesianPCA(**how, random_state=random_state)
     if noise != "auto":
-        raise ValueError(f"noise={noise!r} is for numbers: counts have the noise of their rates.")
+        raise ValueError(
+            f"noise={noise!r} cannot be used with counts, whose noise follows from their rates."
+        )
     if least:
-        raise ValueError(f"min_components={least!r} is for numbers: counts keep what is found.")
+        raise ValueError(
+            f"min_components={least!r} cannot be used with counts, which keep only the components "
+            "that are found."
+        )
     return GeneralizedPCA(n_components, likelihood=likelihood, row_sizes=True)
 
 
@@ -53,8 +58,8 @@ def likelihood_of(model: Model) -> str:
 
 def warn_of_counts(matrix: CellsByGenes) -> None:
     warn(
-        f"{matrix.name} holds raw counts, whose noise grows with their means: give "
-        'likelihood="poisson", or scanpy.pp.normalize_total and scanpy.pp.log1p first.'
+        f"{matrix.name} holds raw counts, whose noise grows with their means: use "
+        'likelihood="poisson", or run scanpy.pp.normalize_total and scanpy.pp.log1p first.'
     )
 
 

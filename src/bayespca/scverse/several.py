@@ -144,9 +144,9 @@ def _likelihood(matrix: CellsByGenes, likelihood: str) -> str:
         warn_of_counts(matrix)
         return likelihood
     warn(
-        f"{matrix.name} holds raw counts: their rates have factors, and one of these is the size "
-        "of cells. Give scanpy.pp.normalize_total and scanpy.pp.log1p first for factors without "
-        'it, or likelihood="poisson" to have no warning.'
+        f"{matrix.name} holds raw counts and gets a Poisson likelihood; one factor will be the "
+        "size of cells. Run scanpy.pp.normalize_total and scanpy.pp.log1p first to avoid it, or "
+        'pass likelihood="poisson" to silence this warning.'
     )
     return "poisson"
 
@@ -172,7 +172,7 @@ def _write_loadings(adata: Any, matrix: CellsByGenes, loadings: FloatArray, key:
     if matrix.genes.size == adata.n_vars:
         adata.varm[key] = matrix.full(loadings).astype(np.float32)
     else:
-        warn(f"{matrix.name} has genes of its own, so that loadings have no place in varm.")
+        warn(f"{matrix.name} has other genes than its modality, so varm cannot hold the loadings.")
 
 
 def _about(model: MultiViewPCA) -> dict[str, Any]:

@@ -100,8 +100,8 @@ def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int
             column,
         )
     raise UnusableData(
-        f"the Dask collection has infinity in {where} (counting from 0): remove or replace what is "
-        "not a finite number.",
+        f"the Dask collection has infinity in {where} (counting from 0): remove or replace values "
+        "that are not finite.",
         i,
         row,
         column,

@@ -79,8 +79,8 @@ def _explain(error: Exception) -> NoReturn:
     module = type(error).__module__.partition(".")[0]
     if "KilledWorker" in kinds:
         raise ClusterError(
-            "the same task was lost with several Dask workers, most likely for want of memory: "
-            "make chunks smaller, or give the workers more memory."
+            "the same task was lost with several Dask workers, most likely because they ran out of "
+            "memory: make chunks smaller, or give the workers more memory."
         ) from error
     lost = {
         *("FutureCancelledError", "CancelledError", "CommClosedError", "TimeoutError"),
@@ -91,13 +91,13 @@ def _explain(error: Exception) -> NoReturn:
     at_fault = module == "distributed" and isinstance(error, OSError | RuntimeError)
     if kinds & lost or unnamed or at_fault:
         raise ClusterError(
-            "the connection to the Dask scheduler was lost, and nothing was fitted: see that the "
-            "cluster runs, connect a new Client, and fit again."
+            "the connection to the Dask scheduler was lost, and nothing was fitted: check that the "
+            "cluster is running, connect a new Client, and fit again."
         ) from error
     if "BrokenProcessPool" in kinds:
         raise ClusterError(
-            "a process of Dask's scheduler 'processes' ended, most likely for want of memory: make "
-            "chunks smaller, or use fewer processes."
+            "a process of Dask's scheduler 'processes' ended, most likely because it ran out of "
+            "memory: make chunks smaller, or use fewer processes."
         ) from error
     # The multiprocessing scheduler adds the traceback of the process to the message.
     inner = getattr(error, "exception", None)

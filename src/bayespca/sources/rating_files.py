@@ -43,8 +43,8 @@ class RatingsFile:
         if ids.dtype.kind not in "iu":
             raise ValueError(
                 f"{self.path}: ids of {what} look like whole numbers in the first lines of all "
-                "files, and others follow: put quotes or a letter in front of all of them, or "
-                "leave --dask and --workers out."
+                "files, but later ones do not: prefix all ids with a letter, or leave --dask and "
+                "--workers out."
             )
         return ids
 

@@ -83,10 +83,10 @@ def emptiness(rows: Few, columns: Few) -> Status:
     status = Status()
     for what, empty in (("row", rows), ("column", columns)):
         if empty.count:
+            have, whose = ("has", "its") if empty.count == 1 else ("have", "their")
             status = status.but(
                 f"empty-{what}s",
-                f"{empty.named(what)} without any value: the prior answers for "
-                f"{'it' if empty.count == 1 else 'them'}.",
+                f"{empty.named(what)} {have} no values: {whose} results come from the prior.",
             )
     return status
 
@@ -98,8 +98,8 @@ def little_known(empty_rows: Few, in_columns: Numbers, n: int) -> Status:
     if single.count and n > 1:
         status = status.but(
             "single-columns",
-            f"{single.named('column')} with a single value: its mean is that value, and its "
-            "loadings are the prior's.",
+            f"{single.named('column')} with a single value{' each' * (single.count > 1)}: the mean "
+            "is that value, and the loadings come from the prior.",
         )
     return status
 

@@ -19,8 +19,8 @@ NEAR_BOUND = 0.75
 # Data this small relative to the standard deviation of the noise count as zero.
 NEGLIGIBLE = 1e-150
 NOISE_FREE = (
-    "The noise is at the level of rounding errors: as far as they show, the data have "
-    "exactly this rank."
+    "The noise is at the level of rounding errors: to that precision, the data have exactly this "
+    "rank."
 )
 
 
@@ -231,9 +231,9 @@ def near_bound(prior: Prior, rank: int) -> Status:
 def _near(rank: int, bound: int) -> str:
     return (
         f"{rank} components are nearly as many as can be distinguished from noise in a table of "
-        f"this size ({bound} at most), which leaves little to measure the noise by: their number "
-        "is a rough one. More samples help most; else leave out features, or give the variance of "
-        "the measurement errors if you know it (noise_variance)."
+        f"this size ({bound} at most), which leaves little data to estimate the noise from, so "
+        "their number is approximate. More samples help most; otherwise leave out features, or "
+        "give the variance of the measurement errors if you know it (noise_variance)."
     )
 
 
@@ -280,7 +280,8 @@ def _maximum_likelihood(problem: Problem, given: float | None) -> Answer:
     if s < floor:
         s = floor
         status = status.but(
-            "noise-free", "These components leave nothing over: the noise is set to rounding level."
+            "noise-free",
+            "These components explain the data completely: the noise is set to rounding level.",
         )
     return Answer(s, rank, energies, status, free_energy)
 

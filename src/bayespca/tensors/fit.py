@@ -45,8 +45,8 @@ Ranks = tuple[int | None, ...]
 # The core is B, the factors are A.
 FAMILIES: dict[str, Family] = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
 CAPPED = (
-    f"With this many holes the core has at most {LARGEST_CORE:,} entries to start with, and the "
-    "unfoldings show more components than that: ranks may be too small."
+    f"With this many holes the core starts with at most {LARGEST_CORE:,} entries, but the "
+    "unfoldings show more components: ranks may be too small."
 )
 
 
@@ -117,9 +117,9 @@ class TuckerFit(Fit[Any]):
         ranks, sizes, found = self.ranks, self.sizes, self.posterior
         agree = ranks == tuple(U.shape[1] for U in self.factors)
         if not (agree and self.mean.shape == sizes[1:] and len(sizes) > 1):
-            raise ValueError("its core, factors and mean are not of the sizes that its ranks have")
+            raise ValueError("the shapes of its core, factors and mean do not match")
         if self.noise.slices and tuple(v.shape[0] for v in self.noise.slices) != sizes:
-            raise ValueError("its noise variances are not of the sizes of its modes")
+            raise ValueError("its noise variances do not match the sizes of its modes")
         first, *kept = sizes[0], *(size for size in sizes[1:] if size > 1)
         if isinstance(found, TuckerPosterior):
             inside = [len(rows.mean) for rows in found.factors]
@@ -128,7 +128,7 @@ class TuckerFit(Fit[Any]):
             rank, size = found.components.shape
             agree = [size] == (kept or [1])
         if not agree or rank > ranks[0]:
-            raise ValueError("its posterior does not belong to its factors")
+            raise ValueError("its posterior does not match its factors")
 
 
 @dataclass(frozen=True)
@@ -294,11 +294,11 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         status = Status()
         for n, empty in data.empty_places.items():
             shown = ", ".join(map(str, empty[:5])) + (", …" if empty.size > 5 else "")
+            have, whose = ("has", "its") if empty.size == 1 else ("have", "their")
             status = status.but(
                 "empty-slices",
                 f"{empty.size} place{'s' * (empty.size > 1)} along mode {n} ({shown}, counting "
-                "from 0) without any value: the prior answers for "
-                f"{'it' if empty.size == 1 else 'them'}.",
+                f"from 0) {have} no values: {whose} estimates come from the prior.",
             )
         if self.borrows_noise:
             status = status.but(*borrowed_noise(self.method.name))

@@ -153,7 +153,9 @@ class KroneckerCore:
         check_sizes("a KroneckerCore", agree)
         finite = are_finite(self.mean, self.spread, *self.bases)
         if not (finite and (self.spread >= 0).all()):
-            raise ValueError("the moments of a KroneckerCore are none")
+            raise ValueError(
+                "the moments of a KroneckerCore are not finite, or a variance is negative"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +199,7 @@ class DenseCore:
         size = self.mean.size
         check_sizes("a DenseCore", self.mean.ndim >= 2 and self.cov.shape == (size, size))
         if not (are_finite(self.mean, self.cov) and (np.diag(self.cov) >= 0).all()):
-            raise ValueError("the moments of a DenseCore are none")
+            raise ValueError("the moments of a DenseCore are not finite, or a variance is negative")
 
 
 Core = KroneckerCore | DenseCore

@@ -130,7 +130,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
         agree &= (self.omega is None) != bool(self.columns)
         agree &= self.omega is None or self.omega.shape == (sum(cells),)
         if not agree or (self.view.size and not 0 <= self.view.min() <= self.view.max() < V):
-            raise ValueError("its factors, views and columns do not belong together")
+            raise ValueError("its factors, views and columns do not match")
 
 
 @dataclass(frozen=True)

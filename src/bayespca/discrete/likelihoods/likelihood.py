@@ -79,7 +79,9 @@ class Likelihood(ABC):
         self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
     ) -> Measurement:
         """Draws of ω and τ given z such that p(x | z, ω) ∝ exp(τz − ½ωz²)."""
-        raise NotImplementedError(f"there are no such variables for {self.name} cells")
+        raise NotImplementedError(
+            f"{self.name} cells have no normal augmentation, so they cannot be sampled"
+        )
 
     @property
     def augments(self) -> bool:

@@ -23,9 +23,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PRECISION = (
-    "the posterior cannot be computed in double precision: the data have less noise than rounding "
-    "errors, or the prior does not belong to their units. Subtract the mean and divide the data by "
-    "their scale, or raise b_tau and b_alpha."
+    "the posterior cannot be computed in double precision: the noise of the data is below "
+    "rounding errors, or the prior does not suit their units. Subtract the mean and divide the "
+    "data by their scale, or raise b_tau and b_alpha."
 )
 
 
@@ -62,7 +62,7 @@ class GibbsDraws:
             raise ValueError("the arrays of GibbsDraws are empty or of different sizes")
         known = np.isfinite(self.W).all() and np.isfinite(self.mu).all()
         if not (known and np.isfinite(self.tau).all() and (self.tau > 0).all()):
-            raise ValueError("the draws of GibbsDraws are not finite or not positive")
+            raise ValueError("the draws of GibbsDraws are not finite, or tau is not positive")
 
 
 def fit(

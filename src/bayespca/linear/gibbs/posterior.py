@@ -93,12 +93,10 @@ class GibbsFit:
         )
         agree = self.components_std.shape == (k, p) and of_features == {(p,)}
         if not agree or {a.shape for a in of_components} != {(k,)}:
-            raise ValueError(
-                f"its arrays are not of the sizes that {k} components in {p} features have"
-            )
+            raise ValueError(f"its arrays do not have the sizes for {k} components in {p} features")
         d, q = self.draws.W.shape[2:]
         if d != p or k > q or self.rank_posterior.shape != (q + 1,):
-            raise ValueError("its draws do not belong to its components")
+            raise ValueError("its draws do not match its components")
 
 
 def report(draws: GibbsDraws, data: GibbsData) -> Report:
@@ -307,7 +305,7 @@ def prior_advice(data: GibbsData, prior: Hyper) -> tuple[Advice, ...]:
         found.append(
             Advice(
                 "narrow-mean-prior",
-                f"the mean of the data is {far:.1f} standard deviations of its prior away from 0: "
+                f"the mean of the data is {far:.1f} prior standard deviations away from 0: "
                 "subtract the mean, divide the data by their scale, or lower beta.",
             )
         )

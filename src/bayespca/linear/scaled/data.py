@@ -180,7 +180,7 @@ class NoisyTable(ABC):
 
     def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
         """As `whitened`, but with components refined from nearby ones."""
-        raise TypeError("these data are decomposed as fast as refined")
+        raise TypeError("these data cannot be refined")
 
     @property
     def sample(self) -> NoisyTable | None:
@@ -191,7 +191,7 @@ class NoisyTable(ABC):
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ of rows, not weighted by their noise: (n,), (n, m)."""
-        raise TypeError("sums know nothing of rows")
+        raise TypeError("projections need the rows, but only sums are stored")
 
     @abstractmethod
     def row_squares(self, precision: FloatArray) -> FloatArray:
@@ -242,10 +242,10 @@ class GramTable(TableWithGram):
     engine: str = "gram"
 
     def row_squares(self, precision: FloatArray) -> FloatArray:
-        raise TypeError("a Gram matrix knows nothing of its rows")
+        raise TypeError("a Gram matrix does not contain its rows")
 
     def column_squares(self, precision: FloatArray) -> FloatArray:
-        raise TypeError("a Gram matrix knows nothing of its rows")
+        raise TypeError("a Gram matrix does not contain its rows")
 
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         root, phi = np.sqrt(whitening.columns.precision), whitening.phi

@@ -44,8 +44,8 @@ def check_neighbours(data: NoisyTable) -> None:
     if data.p < p:
         constant = np.setdiff1d(np.arange(p), data.live)
         raise ValueError(
-            f"noise='autoregressive' needs features that vary, in their order; number {constant[0]}"
-            " (counting from 0) does not: leave it out."
+            f"noise='autoregressive' needs every feature to vary; feature {constant[0]} (counting "
+            "from 0) is constant: leave it out."
         )
     if p < 3:
         raise ValueError(f"noise='autoregressive' needs at least three features, got {p}.")

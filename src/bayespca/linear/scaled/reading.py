@@ -176,7 +176,7 @@ def _moments(X: Any, *, rows: bool) -> RunningMoments:
         return map_reduce.moments(X)
     if rows:
         raise UnusableData(
-            "rows have noise of their own in memory and on Dask only: use noise='per-feature' or "
+            "noise variances of rows need data in memory or on Dask: use noise='per-feature' or "
             "'isotropic' for data that are read in blocks."
         )
     return streaming.moments(X)

@@ -112,7 +112,7 @@ def holes_table(
     if noise.cells or error_std is not None:
         raise UnusableData(
             "noise='student-cells' is for data in memory: for a Dask collection use 'student', "
-            "which weighs whole rows, or 'both', or give X.compute() if that fits into memory."
+            "which weighs whole rows, or 'both', or pass X.compute() if it fits into memory."
         )
     return table_on_workers(X, rounded=rounded, **options)
 

@@ -30,6 +30,10 @@ from bayespca.lowrank.unit_scales import at_unit_scale
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 Estimate = Callable[[FloatArray, FloatArray], Scales]
+# Equal noise is a start for columns whose squares differ by up to this factor each way from their
+# geometric mean. Beyond it, precisions of scores would lose all digits of the other columns, and
+# nobody measures in such units with equal noise.
+MOST_UNEQUAL = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +177,7 @@ class Beginning:
         squares = np.maximum(data.squares, counts * LEAST_NOISE_WITH_HOLES)
         return [
             in_units(self.estimate, squares, counts, self.units).at_unit_scale(),
-            equal.at_unit_scale(),
+            given(_limited(1 / self.units)).at_unit_scale(),
         ]
 
     def _of_rows(self, columns: Scales | None) -> list[Scales | None]:
@@ -189,6 +193,13 @@ class Beginning:
             in_units(self.estimate, squares, counts, units).at_unit_scale(),
             equal.at_unit_scale(),
         ]
+
+
+def _limited(variances: FloatArray) -> FloatArray:
+    """Variances within a factor of `MOST_UNEQUAL` of their geometric mean."""
+    logs = np.log(variances)
+    middle, most = logs.mean(), np.log(MOST_UNEQUAL)
+    return np.asarray(np.exp(np.clip(logs, middle - most, middle + most)))
 
 
 def in_units(

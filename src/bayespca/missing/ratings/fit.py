@@ -148,16 +148,16 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
         if not data.squares:
             status = status.but(
                 "all-equal",
-                "All ratings are the same, so nothing shows how much other ratings could differ: "
-                "predictions have no spread.",
+                "All ratings are the same, so the data do not show how much other ratings could "
+                "differ; predictions have no spread.",
             )
         elif self.prunes and (unseen := _unseen(data)) > MUCH:
             status = status.but(
                 "few-ratings",
-                f"{data.n_cells} ratings are few: a component with up to {unseen:.0%} of the "
-                "variance of the noise would not be found. Standard deviations of factors, and of "
-                'predictions without noise (return_std="mean"), do not contain it, and are too '
-                "small if it is there; those of ratings do.",
+                f"With only {data.n_cells} ratings, a component with up to {unseen:.0%} of the "
+                "noise variance would not be found. Standard deviations of factors, and of "
+                'predictions without noise (return_std="mean"), ignore it and are too small if it '
+                "exists; those of ratings include it.",
             )
         return status.but(*borrowed_noise(self.method.name)) if self.borrows_noise else status
 

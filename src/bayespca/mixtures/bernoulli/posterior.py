@@ -49,7 +49,7 @@ class BernoulliClusters:
             raise ValueError("the arrays of BernoulliClusters are empty or of different sizes")
         known = (weights >= 0).all() and 0 < weights.sum() < np.inf
         if not (known and ((self.means >= 0) & (self.means <= 1)).all()):
-            raise ValueError("the weights or the means of BernoulliClusters are no probabilities")
+            raise ValueError("the weights or means of BernoulliClusters are not probabilities")
 
 
 def log_density(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray:

@@ -1,7 +1,7 @@
 """The closed forms of clusters, all of them in one call.
 
 Where each feature has its own noise, the closed form is that of data divided by the root of that
-noise; the two are updated in turn, as in `linear.per_feature`.
+noise; the two are updated in turn, as in `linear.scaled`.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _decomposed(
         return []
     squares = _squares(parts, vectors=vectors)
     if not all(np.isfinite(known.squares).all() for known in squares):
-        raise np.linalg.LinAlgError("a cluster has no spectrum")
+        raise np.linalg.LinAlgError("the spectrum of a cluster is not finite")
     solve_all = partial(_by_evb, nearly=nearly) if parts[0].plan.is_evb else _one_by_one
     found, are_precise = solve_all(parts, squares)
     pairs = enumerate(zip(parts, are_precise, strict=True))

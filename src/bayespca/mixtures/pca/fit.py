@@ -147,7 +147,7 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         if self.choose and found == asked > 1:
             return status.but(
                 "all-clusters",
-                f"All {asked} clusters that were tried are needed: raise max_components.",
+                f"All {asked} clusters are needed, and more might be: raise max_components.",
             )
         if not self.choose and found < asked:
             return status.but(

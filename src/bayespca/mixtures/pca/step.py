@@ -111,7 +111,7 @@ def _sweep(
 ) -> tuple[MixtureState, Info]:
     costs = row_costs(state, data.rows, problem)
     if not np.isfinite(costs).all():
-        raise np.linalg.LinAlgError("clusters have no densities")
+        raise np.linalg.LinAlgError("row densities under the clusters are not finite")
     r = responsibilities(costs)
     return given(state, data, problem, r, costs)
 
