@@ -1,5 +1,5 @@
-"""CUDA kernels compute what NumPy does: compiled for the CPU, where their threads take turns, and on
-a GPU where there is one.
+"""CUDA kernels compute what NumPy does: compiled for the CPU, where their threads take turns, and
+on a GPU where there is one.
 """
 
 from __future__ import annotations
