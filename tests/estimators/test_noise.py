@@ -194,7 +194,7 @@ def test_features_that_do_not_vary_have_no_neighbours():
     X[:, 7] = 1.0
     model = BayesianPCA().fit(X)
     assert model.noise_ != "autoregressive"
-    with pytest.raises(ValueError, match="number 7"):
+    with pytest.raises(ValueError, match="feature 7"):
         BayesianPCA(noise="autoregressive").fit(X)
 
 
