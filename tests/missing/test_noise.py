@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference
+from bayespca.datasets import low_rank
 from bayespca.inference.checkpoint import Checkpoint
 from bayespca.lowrank import imputing
 from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, PER_SAMPLE
@@ -287,3 +288,14 @@ def test_intervals_cover_in_rows_that_were_learned_from_and_in_new_ones():
     # Other rows beside a row do not matter.
     one, both = (model.impute(Y[part], return_std=True)[1] for part in ([7], [60, 7]))
     np.testing.assert_allclose(one[0], both[1], rtol=1e-12)
+
+
+def test_units_that_differ_a_millionfold():
+    """Equal noise in the units of the data is no start then: a Cholesky factor was lost in it."""
+    units = 10 ** np.random.default_rng(109).uniform(-3, 3, 12)
+    X = low_rank(100, 12, 3, random_state=9).X
+    X[np.random.default_rng(9).random(X.shape) < 0.1] = np.nan
+    model = BayesianPCA(random_state=0).fit(X * units)
+    assert model.n_components_ == 3
+    noise = model.feature_noise_variance_ / units**2
+    assert noise.max() < 5 * noise.min()
