@@ -13,7 +13,7 @@ MET_BY_OLDEST := $(addprefix tests/, io/test_files.py io/test_writing.py io/test
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test test-oldest torch coverage coverage-formulas dist dist-extras check docs bench bench-dask bench-ratings clean
+.PHONY: demo test test-all test-oldest torch coverage coverage-formulas dist dist-extras check docs bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -23,6 +23,10 @@ demo: $(VENV)/.installed-program
 # One BLAS thread per worker: the workers already use all cores.
 test: $(VENV)/.installed-test
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Cases that the tests leave out to save time, too.
+test-all:
+	BAYESPCA_EVERY_CASE=1 $(MAKE) test
 
 # With the oldest versions that pyproject.toml allows, in an environment of its own: tests that meet
 # every requirement somewhere.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# The same examples in every run, and no failure because the machine was busy.
+# Use the same examples in every run, and do not fail because a machine is busy.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -18,7 +18,7 @@ VARIABLE = "BAYESPCA_DATA"
 
 
 def data_file(name: str) -> Path:
-    """The path of `name`.npz, or a skip that says what is missing."""
+    """Return the path of `name`.npz, or skip the test and say what is missing."""
     folder = os.environ.get(VARIABLE)
     if not folder:
         pytest.skip(f"{VARIABLE} is not set: it must name the folder that holds {name}.npz")
@@ -30,7 +30,7 @@ def data_file(name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def load_data() -> Callable[[str], dict[str, np.ndarray]]:
-    """A function from a data set's name ("wine") to its arrays (X, y, ...)."""
+    """Function that loads the arrays (X, y, ...) of a data set by its name, such as "wine"."""
 
     def load(name: str) -> dict[str, np.ndarray]:
         with np.load(data_file(name), allow_pickle=False) as arrays:

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-# Extras that the command and the tests of `make test-oldest` need, and what they need besides.
+# Extras and further packages that the command and the tests of `make test-oldest` need.
 EXTRAS = ("cli", "io", "excel", "plot", "report")
 BESIDES = (
     "pandas>=2.2.2",
@@ -20,7 +20,7 @@ BESIDES = (
 
 
 def oldest(requirements: list[str]) -> Iterator[str]:
-    """name>=1.2 as name==1.2.*, the last patch of the oldest series."""
+    """Yield name==1.2.* for name>=1.2: the last patch of the oldest series."""
     for requirement in requirements:
         found = re.fullmatch(r"([a-z0-9-]+)>=([0-9.]+)", requirement)
         if not found:

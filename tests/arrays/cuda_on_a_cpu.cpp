@@ -1,6 +1,6 @@
-// CUDA's words for a CPU: the threads of a block take turns on one thread, each with a stack of its
-// own, from one barrier to the next. Every turn has another order, so that a barrier that is missing
-// shows in the results, and the same in every run.
+// CUDA's keywords on a CPU: the threads of a block take turns on one CPU thread, each with a stack
+// of its own, from one barrier to the next. Each round has another order, the same in every run, so
+// that a missing barrier shows in the results.
 #define _XOPEN_SOURCE 700
 #include <ucontext.h>
 
@@ -18,7 +18,7 @@ struct Index { int x, y; };
 Index threadIdx, blockIdx, blockDim, gridDim;
 double memory[1 << 16];
 
-// Contexts are switched by _longjmp, because swapcontext calls the system each time.
+// _longjmp switches contexts, because swapcontext makes a system call each time.
 struct Fiber {
     ucontext_t context;
     jmp_buf at;
@@ -66,7 +66,7 @@ double __shfl_down_sync(unsigned, double value, int by)
 
 #include KERNELS
 
-// Until the next barrier, or to the end.
+// Run thread t to the next barrier, or to its end.
 void take_turn(int t)
 {
     current = &fibers[t];
@@ -90,7 +90,7 @@ void begin(Fiber &fiber)
     makecontext(&fiber.context, work, 0);
 }
 
-// 0, or 1 if some threads of a block meet at a barrier that others do not reach.
+// Run a kernel. Return 1 if some threads end while others still wait at a barrier, else 0.
 int run(Index grid, Index block, std::function<void()> kernel)
 {
     const int size = block.x * block.y;

@@ -1,5 +1,5 @@
-"""CUDA kernels compute what NumPy does: compiled for the CPU, where their threads take turns, and
-on a GPU where there is one.
+"""CUDA kernels agree with NumPy: compiled for the CPU, where their threads take turns, and on a
+GPU if there is one.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Index(ctypes.Structure):
 
 
 def gpu():
-    """A function that brings arrays to a GPU, in the order of their axes; None if there is none."""
+    """Function that copies arrays to the GPU and keeps their memory order; None without a GPU."""
     try:
         import cupy
 
         cupy.zeros(1)
-    except Exception:  # without a driver CuPy raises errors of its own kind
+    except Exception:  # without a driver CuPy raises its own errors
         return None
     return lambda a: cupy.asarray(a, order="K")
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """The kernels, compiled for the CPU when they are called for."""
+    """Function that compiles the kernels for the CPU, once for each number of rows."""
     folder = tmp_path_factory.mktemp("kernels")
     return cache(lambda rows: compiled(rows, folder / f"kernels{rows}.so"))
 
@@ -54,7 +54,7 @@ def compiled(rows, to):
     if compiler is None:
         pytest.skip("there is no compiler for C++")
     names = [f'-DKERNELS="{KERNELS}"', f"-DROWS={rows}"]
-    # Fortified jumps between stacks would be taken for errors.
+    # Fortified builds take jumps between stacks for errors.
     options = ["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-shared", "-fPIC", *names]
     source = str(HERE / "cuda_on_a_cpu.cpp")
     done = subprocess.run(
@@ -71,7 +71,7 @@ def compiled(rows, to):
 
 @pytest.fixture(params=["cpu", "gpu"])
 def placed(request, monkeypatch):
-    """Brings arrays to where kernels run."""
+    """Function that copies arrays to where the kernels run."""
     if request.param == "gpu":
         return gpu() or pytest.skip("there is no GPU, or no CuPy")
     library = request.getfixturevalue("library")
@@ -82,7 +82,7 @@ def placed(request, monkeypatch):
 
 
 def launcher(library):
-    """In place of `cuda._launch`."""
+    """Replacement of `cuda._launch` that runs the kernels on the CPU."""
 
     def launch(name, grid, block, arguments, *, like, shared=0, rows=0):
         assert shared <= 8 << 16
@@ -131,7 +131,7 @@ def test_rows_may_count_differently(placed, n, m, H):
 
 
 def test_packed_matrices_between_other_numbers(placed):
-    """Results take their place, and leave what is beside them alone."""
+    """Results overwrite the packed matrices and leave the numbers beside them alone."""
     gram, pull, starts, share, ridge, s2 = problem(30, 30, 5)
     both = placed(np.concatenate([gram.T, np.full((30, 7), 3.0)], axis=1))
     expected = one_by_one(gram, pull, starts, share, ridge, s2)
@@ -162,7 +162,7 @@ def test_covariances_alone(placed, order):
 
 
 def test_it_is_as_accurate_as_cholesky(placed, monkeypatch):
-    """Precisions with a condition number of 10¹⁰, as rows with few cells and little noise have."""
+    """Precision matrices of rows with few cells and little noise: condition number 10¹⁰."""
     gram, pull, starts, share, _, s2 = problem(200, 200, 10)
     gram *= (np.random.default_rng(1).random(200) < 0.5) + 1e-9
     given = (gram, pull, starts, share, np.full(10, 1e-9), s2)
@@ -263,7 +263,7 @@ def test_many_small_matrices(there, n, kind):
 
 @pytest.fixture(params=["cupy", "torch", "torch on a cpu"])
 def away(request, monkeypatch):
-    """Brings arrays to a GPU, or to where torch's CPU does as if it were one."""
+    """Function that copies arrays to a GPU, or to torch's CPU treated as one."""
     if request.param == "cupy":
         return gpu() or pytest.skip("there is no GPU, or no CuPy")
     torch = pytest.importorskip("torch")
@@ -328,7 +328,7 @@ def test_fits_of_complete_data(away, dtype):
 
 
 def test_what_torch_has_been_told_before_is_done_before():
-    """On a stream of its own, on which the numbers are made while the host goes on."""
+    """Torch computes on its own stream while the host goes on; kernels must wait for it."""
     if gpu() is None:
         pytest.skip("there is no GPU, or no CuPy")
     torch = pytest.importorskip("torch")

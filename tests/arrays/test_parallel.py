@@ -1,4 +1,4 @@
-"""Work on several threads comes back in order, or raises."""
+"""Results of several threads come back in order, and their errors are raised."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_several_threads_do_the_work(monkeypatch):
 
 
 def test_one_thread_of_blas_leaves_threads_to_loops():
-    """Within `one_blas_thread` loops still share their work; their threads share no more."""
+    """Loops within `one_blas_thread` still run on several threads, but not loops inside those."""
     with threadpool_limits(2, user_api="blas"):
         with one_blas_thread():
             assert {pool["num_threads"] for pool in threadpool_info()} <= {1}

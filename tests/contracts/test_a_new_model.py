@@ -1,4 +1,4 @@
-"""What a new model gets with no other change, once it says how it starts, steps and ends."""
+"""A model that only defines its start, step and posterior gets everything else for free."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_progress_and_an_early_end():
 
 
 def killed(number, info):
-    """A callback in the second step of a fit that does not come to its end."""
+    """Callback that interrupts a fit in its second step."""
     if number == 2:
         raise KeyboardInterrupt
 

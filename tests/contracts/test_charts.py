@@ -1,4 +1,4 @@
-"""Charts: a state comes back from its own vector, and the steps from both are the same."""
+"""Charts: a state is recovered from its own vector, and the next steps from both agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from views.simulated import pierced
 
 
 def table(seed=0, n=80, p=12, k=3):
-    """A low-rank matrix with noise, and cells that are there."""
+    """A low-rank matrix with noise, and a mask of its observed cells."""
     rng = np.random.default_rng(seed)
     X = 2 * rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p))
     return X, rng.random(X.shape) > 0.3
@@ -100,7 +100,7 @@ def test_a_state_is_where_its_vector_is(name):
     for _ in range(4):
         state, _ = model.step(state, data)
     chart = model.chart(data)
-    while chart.point(state, None) is None:  # before the pattern of views has settled
+    while chart.point(state, None) is None:  # until the pattern of views has settled
         state, _ = model.step(state, data)
     point = chart.point(state, None)
     vector, errors = point.vector, point.errors

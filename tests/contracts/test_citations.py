@@ -1,4 +1,4 @@
-"""Public docstrings cite papers by authors and year, and the page of references has them all."""
+"""Public docstrings cite papers by authors and year, and docs/references.md lists them all."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def square(rng):
 
 
 def rank_deficient(rng):
-    """Exactly rank 30 of 60, with noise inside those 30 directions only."""
+    """A matrix of rank exactly 30 of 60, with noise in those 30 directions only."""
     return low_rank(rng, 400, 30) @ np.linalg.qr(rng.normal(size=(60, 60)))[0][:30]
 
 
@@ -62,7 +62,7 @@ def data_for(engine, X):
 
 
 def unequal(n):
-    """Chunks of a size, one of them of another, which together make n."""
+    """Sizes of unequal chunks that add up to n."""
     return (1, n // 3, n - 1 - n // 3) if n > 3 else (n,)
 
 
@@ -83,11 +83,11 @@ def test_engines_agree_with_the_dense_one(engine, shape, dtype, center):
     ours, theirs = plan(found.spectrum), plan(reference.spectrum)
     tol = TOLERANCE[dtype]
     if shape is offset and not center:
-        tol *= 100  # the offset is a component 10⁴ times the others
+        tol *= 100  # the offset is a component 10⁴ times as strong as the others
     assert found.spectrum.shape == reference.spectrum.shape
     assert ours.rank == theirs.rank
     if shape is rank_deficient:
-        # What is left is rounding errors: of no particular size, but small.
+        # Only rounding errors are left: their size is arbitrary, but small.
         rounding = np.finfo(dtype).eps * reference.spectrum.singular_values[0]
         assert np.sqrt(ours.noise_variance) * (np.sqrt(60) + np.sqrt(399)) < 17 * rounding
     else:
@@ -167,7 +167,7 @@ def test_input_is_neither_changed_nor_required_to_be_writeable(engine):
 
 
 def test_a_threshold_near_rounding_takes_another_way():
-    """Signals 10⁷ times the noise: the Gram matrix cannot see the noise, and must not be asked."""
+    """With signals 10⁷ times the noise, a Gram matrix loses the noise and must not be used."""
     rng = np.random.default_rng(0)
     X = 1e7 * rng.normal(size=(500, 3)) @ rng.normal(size=(3, 40)) + rng.normal(size=(500, 40))
     found = decompose(X, plan=solve, engine="gram")

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks over every public estimator, none missing from the table."""
+"""Every public estimator is in the table and passes scikit-learn's own checks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ESTIMATORS = [
     VariationalPCA(2, prior="unit", center=False, random_state=0),
 ]
 
-# What a model of ratings is not: it predicts cells by users and items, not rows of features.
+# A model of ratings predicts cells from users and items, not from rows of features.
 PREDICTS_PAIRS = "predict takes users and items"
 NOT_FOR_RATINGS = {
     "check_fit_score_takes_y": "with y, score takes pairs",
@@ -77,21 +77,21 @@ NOT_FOR_RATINGS = {
 }
 
 
-# As for scikit-learn's KMeans: a row that is there twice is not drawn as one that counts twice.
+# As in scikit-learn's KMeans, a duplicated row is drawn differently from one with weight 2.
 NOT_FOR_STARTS = {
     "check_sample_weight_equivalence_on_dense_data": "the seeds of k-means++ are drawn by row",
 }
 
 
-# Weights are precisions of rows: one of weight 2 has half of the noise, and is still one row.
+# Weights are precisions: a row of weight 2 has half the noise variance, but is still one row.
 NOT_COPIES = {
     "check_sample_weight_equivalence_on_dense_data": "weights are precisions, not copies",
     "check_sample_weight_equivalence_on_sparse_data": "weights are for dense data",
 }
 
 
-# A row that was fitted is one that the functions know already: it does not lie exactly where a new
-# row with the same cells would.
+# The functions already know a row of the fit, so it does not lie exactly where a new row with the
+# same cells would.
 NOT_FOR_POINT_ESTIMATES = {
     "check_estimators_nan_inf": "only fit needs complete data",
     "check_transformer_general": "fit_transform has the points of the fit",
@@ -113,7 +113,7 @@ def expected_to_fail(estimator):
     return NOT_FOR_RATINGS if isinstance(estimator, MatrixFactorization) else {}
 
 
-# Checks that want rows in another order, in parts, or those of the fit to be the same to 1e-7.
+# Checks that compare rows in another order, in parts, or with those of the fit, to 1e-7.
 TO_ROUNDING = (
     "methods_sample_order_invariance",
     "methods_subset_invariance",
@@ -143,7 +143,7 @@ def test_every_public_estimator_is_in_the_table():
 
 @pytest.mark.parametrize("estimator", [BernoulliMixture(), BinaryPCA()], ids=repr)
 def test_tables_of_zeros_and_ones_are_declared(estimator):
-    """Checks that pass other numbers are not run, unless these are made zeros and ones."""
+    """Checks with other numbers are skipped, unless `binarize` turns these into zeros and ones."""
     with pytest.warns(SkipTestWarning):
         found = check_estimator(estimator, on_fail=None)
     assert not [check for check in found if check["status"] == "failed"]

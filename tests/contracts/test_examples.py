@@ -1,7 +1,6 @@
-"""Every public class and function has an example in its docstring, and the examples are right.
+"""Every public class and function has an example in its docstring, and its output is right.
 
-So are the examples on the pages of the site: a block of Python that shows what it prints
-(`>>>`) does print that.
+So is that of the examples on the pages of the site: blocks of Python with prompts (`>>>`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ OPTIONAL = ("torch", "anndata", "nibabel", "pandas", "tensorly")
 
 
 def run(text: str, name: str) -> int:
-    """Run the examples of a text, and return how many there are."""
+    """Run the examples in a text and return their number."""
     example = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     for package in OPTIONAL:
         if f"import {package}" in text and importlib.util.find_spec(package) is None:

@@ -52,13 +52,13 @@ HEAVY = {"arviz", "cupy", "dask", "matplotlib", "numba", "pandas", "plotly", "po
 
 
 def modules(source: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Each file with its dotted path below the package: linear/em.py is ("linear", "em")."""
+    """Yield each file and its path below the package: linear/em.py gives ("linear", "em")."""
     for path in sorted(source.rglob("*.py")):
         yield path, path.relative_to(source).with_suffix("").parts
 
 
 def imports(tree: ast.AST, parts: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line and dotted path below the package of all that a module imports from the package.
+    """Yield line and path below the package of everything a module imports from the package.
 
     `from bayespca.linear import em` and `from ..linear import em` both give ("linear", "em"),
     `import bayespca` gives (). Imports inside functions count.
@@ -67,7 +67,7 @@ def imports(tree: ast.AST, parts: tuple[str, ...]) -> Iterator[tuple[int, tuple[
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            # One dot is the folder of the file, each further dot the folder above.
+            # One dot is the folder of the file; each further dot goes one folder up.
             above = (PACKAGE, *parts)[: -node.level] if node.level else ()
             base = ".".join((*above, *filter(None, [node.module])))
             names = [f"{base}.{alias.name}" for alias in node.names]
@@ -80,7 +80,7 @@ def imports(tree: ast.AST, parts: tuple[str, ...]) -> Iterator[tuple[int, tuple[
 
 
 def complaint(parts: tuple[str, ...], target: tuple[str, ...]) -> str | None:
-    """Why the module at `parts` may not import `target`, or None."""
+    """Reason why the module at `parts` must not import `target`, or None if it may."""
     layer, other = parts[0], target[0] if target else None
     if layer == "__init__":
         private = [name for name in target if name.startswith("_") and not name.endswith("__")]
@@ -107,7 +107,7 @@ def violations(source: Path) -> list[str]:
 
 
 def empty_names(source: Path) -> list[str]:
-    """Modules and folders whose name does not say what is in them."""
+    """Modules and folders whose names say nothing about their contents."""
     return [
         "/".join(parts)
         for _, parts in modules(source)

@@ -1,4 +1,4 @@
-"""Links of Markdown files lead to files of the repository: pages are read there, too."""
+"""Relative links in Markdown files lead to files: people read the pages in the repository too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)|<img src=\"([^\"]+)\"")
 
 
 def links(text: str) -> list[str]:
-    """Addresses of links and pictures that are files, code left out."""
+    """Addresses of links and pictures that are files, without those in code blocks."""
     found = [one or other for one, other in LINK.findall(FENCED.sub("", text))]
     return [address for address in found if "://" not in address]
 

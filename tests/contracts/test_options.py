@@ -1,4 +1,4 @@
-"""One word for each option: signatures, tables, docstrings and docs/design.md agree."""
+"""Each option has one name: signatures, tables, docstrings and docs/design.md agree."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_defaults_are_not_old_words(cls):
 # --- one word for one thing --------------------------------------------------------------------
 
 ITERATING = {"max_iter", "tol", "checkpoint", "verbose"}
-# Chains have a length instead of an end that is found, and are as long as their parts are kept.
+# Chains have a given length instead of a stopping rule.
 SAMPLING = {"n_warmup", "n_draws", "n_chains", "thin", "verbose"}
 
 
@@ -86,7 +86,7 @@ def test_everything_that_iterates_has_the_same_options(cls):
     assert "callback" in inspect.signature(cls.fit).parameters
 
 
-# Other words for what has a name in the table.
+# Synonyms of names in the table.
 FORBIDDEN = {
     *("init_params", "rank", "weight_concentration", "max_rank", "n_iter", "n_sweeps", "max_steps"),
     *("tolerance", "rtol", "seed", "rng", "solver_name", "standardize", "verbosity", "n_starts"),
@@ -204,13 +204,13 @@ def made(cls, options):
 
 def answer(model, data):
     with warnings.catch_warnings():
-        # Chains are short.
+        # Short chains warn.
         warnings.filterwarnings("ignore", category=UserWarning)
         return model.fit(data).score_samples(data)
 
 
 def only_warning(caught):
-    """The one, which has to be of this file."""
+    """Message of the only FutureWarning, which must point to this file."""
     (one,) = [one for one in caught if issubclass(one.category, FutureWarning)]
     assert one.filename == __file__
     return str(one.message)

@@ -1,4 +1,4 @@
-"""The public names are exactly the documented ones, and each of them is there.
+"""The public names are exactly the documented ones, and each of them exists.
 
 docs/design.md has a section "## Public names" whose first Python block imports all of them.
 """
@@ -38,7 +38,7 @@ def documented_names(text: str) -> list[str]:
 
 
 def has_docstring(value: object) -> bool:
-    """Whether somebody wrote a docstring; `Name(field: type)`, as generated, does not count."""
+    """Whether there is a written docstring; a generated `Name(field: type)` does not count."""
     text = value.__doc__ or ""
     return bool(text.strip()) and not re.fullmatch(r"\w+\(.*\)", text, flags=re.DOTALL)
 
@@ -53,13 +53,13 @@ def test_public_names_are_the_documented_ones():
 )
 def test_public_name_is_there_and_documented(module, name):
     value = getattr(module, name)
-    # A constant (a table, a number) only has the docstring of its type.
+    # A constant, such as a table or a number, only has the docstring of its type.
     if isinstance(value, ModuleType) or callable(value):
         assert has_docstring(value)
 
 
 def listed_in_the_reference() -> set[str]:
-    """Names with an entry of their own on the pages of docs/reference, with their modules."""
+    """Qualified names that have their own entries on the pages of docs/reference."""
     found = set()
     for page in (DOCS / "reference").glob("*.md"):
         text = page.read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ theirs = pytest.importorskip("sklearn.decomposition.tests.test_pca")
 
 
 class PCA(BayesianPCA):
-    """scikit-learn's options in our words.
+    """`BayesianPCA("ml")` with the options of scikit-learn's PCA.
 
-    `transform` gives posterior means, which are shrunk; `project` gives what PCA gives.
+    Ours returns shrunk posterior means from `transform`; `project` returns what PCA returns.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class PCA(BayesianPCA):
 
 theirs.PCA = PCA
 
-# Tests that have nothing to do with the class in `PCA`: they were given an instance of another when
-# they were made, or take functions alone.
+# Tests that do not use the class in `PCA`: their parameters hold instances of another class, or
+# they only test functions.
 OTHERS = ("array_api", "assess_dimension", "small_eigenvalues")
 
-# How a test's name begins, what its parameters contain, and why it is to come out otherwise.
+# Beginning of a test's name, part of its parameters, and why it must fail here.
 HINT = "svd_solver is a hint: what an engine cannot do, another one does"
 FREE = "centred data of n rows have no more than n − 1 components"
 DIFFERENT = {
@@ -85,7 +85,7 @@ def reason_for(name: str) -> str | None:
 
 @pytest.fixture(autouse=True)
 def deliberate(request):
-    """What is different on purpose has to be different."""
+    """Tests that differ on purpose must fail."""
     reason = reason_for(request.node.name)
     if reason:
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))

@@ -1,6 +1,6 @@
-"""The shape of the source: short chains of imports, short files, and one meaning for each name.
+"""Structure of the source: short chains of imports, short files, and one meaning for each name.
 
-What is measured is tested first on little packages that are made up for it.
+The measures themselves are tested on small made-up packages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_CHAIN = 24
 
 
 def modules(source: Path) -> dict[str, Path]:
-    """Every module by its dotted name; a package is called by its folder."""
+    """Path of every module by its dotted name; a package has the name of its folder."""
     found = {}
     for path in sorted(source.rglob("*.py")):
         parts = (PACKAGE, *path.relative_to(source).with_suffix("").parts)
@@ -45,7 +45,7 @@ def imported(name: str, path: Path, known: Mapping[str, Path]) -> set[str]:
             above = folder[: len(folder) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
             whole = {f"{base}.{alias.name}" for alias in node.names}
-            # A name is either a module, or something that the module before it defines.
+            # A name is either a module or something that its parent module defines.
             found |= whole & set(known)
             found |= {base} & set(known) if whole - set(known) else set()
     return found - {name}
@@ -57,9 +57,9 @@ def graph(source: Path) -> dict[str, set[str]]:
 
 
 def longest_chain(imports: Mapping[str, set[str]]) -> list[str]:
-    """The longest chain of modules that import each other.
+    """Longest chain of modules in which each imports the next.
 
-    Modules in a circle, which only an import inside a function can close, count all of them.
+    A circle, which only an import inside a function can close, counts with all its modules.
     """
     names = sorted(imports)
     edges = csr_array([[other in imports[name] for other in names] for name in names])
@@ -80,7 +80,7 @@ def longest_chain(imports: Mapping[str, set[str]]) -> list[str]:
 
 
 def bound(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Names that a module binds at its top, and whether to a module of its own folder."""
+    """Yield each name bound at the top of a module, and whether it is a module of its folder."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name, False
@@ -96,7 +96,7 @@ def bound(tree: ast.Module) -> Iterator[tuple[str, bool]]:
 
 
 def shadowed(source: Path) -> list[str]:
-    """Modules whose name their package binds to something else."""
+    """Modules whose names their packages bind to something else."""
     found = []
     for init in sorted(source.rglob("__init__.py")):
         inside = {path.stem for path in init.parent.iterdir() if path.suffix in ("", ".py")}
@@ -107,7 +107,7 @@ def shadowed(source: Path) -> list[str]:
 
 
 def classes(source: Path) -> dict[str, list[str]]:
-    """Where each public class is defined."""
+    """Files that define each public class."""
     found = defaultdict(list)
     for path in sorted(source.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -116,7 +116,7 @@ def classes(source: Path) -> dict[str, list[str]]:
     return found
 
 
-# --- what holds --------------------------------------------------------------------------------
+# --- the source --------------------------------------------------------------------------------
 
 
 def test_no_file_is_long():
@@ -144,7 +144,7 @@ def test_every_class_has_a_name_of_its_own():
 
 
 def package(folder: Path, **files: str) -> Path:
-    """A package from the texts of its files; `a__b` is the file a/b.py."""
+    """Write a package from the texts of its files; `a__b` is the file a/b.py."""
     for name, text in {"__init__": "", **files}.items():
         path = folder / f"{name.replace('__', '/') if name != '__init__' else name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)

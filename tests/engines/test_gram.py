@@ -1,4 +1,4 @@
-"""What a plan makes of a Gram matrix, and of rows where that is not precise enough."""
+"""Singular values from a Gram matrix, and from rows where it is not precise enough."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_either_side_gives_the_singular_values(shape, known):
 
 
 def test_rows_decide_where_squares_have_lost_the_noise():
-    """The noise is 1e-9 of the strongest component, beside which its square is rounding."""
+    """The noise is 1e-9 of the strongest component, so its square is lost in rounding."""
     V = matrix(60, 6, strongest=1e9)
     gamma = np.linalg.svd(V, compute_uv=False)
     assert np.sqrt(squares_of_rows(V, np.ones(6)).squares) == pytest.approx(gamma, rel=1e-6)
@@ -52,7 +52,7 @@ def test_top_eigenvectors_of_any_number():
         assert np.abs(np.sum(top * vectors[:, ::-1][:, :k], axis=0)) == pytest.approx(np.ones(k))
 
 
-# Columns of a block are as many as fit into cache: the second half of these has another.
+# Blocks have as many columns as fit into cache, so the last columns are in another block.
 @pytest.mark.parametrize("offset", [0.0, 0.5, 1e7], ids=["none", "small", "large"])
 @pytest.mark.parametrize("everywhere", [True, False], ids=["everywhere", "in later blocks"])
 def test_means_of_wide_data_are_taken_out(offset, everywhere):

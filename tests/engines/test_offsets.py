@@ -1,4 +1,4 @@
-"""Sparse data with large means: their squares must not cost the digits of the rest."""
+"""Sparse data with large means: the squares of the means must not cost digits of the rest."""
 
 from __future__ import annotations
 

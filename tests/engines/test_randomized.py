@@ -1,4 +1,4 @@
-"""The randomized engine against LAPACK's SVD, and its confidence against simulation."""
+"""The randomized engine agrees with LAPACK's SVD, and its confidence with simulation."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ NOISE = {np.float64: 1e-9, np.float32: 5e-6}
 TALL, WIDE, SQUARE = (700, 420), (420, 700), (500, 500)
 
 
-# --- data, and what dense algebra says of them -------------------------------------------------
+# --- data, and their dense decomposition -------------------------------------------------------
 
 
 def matrix(shape, singular_values, *, noise=0.0, seed=0):
-    """A matrix with these singular values, and white noise."""
+    """A matrix with these singular values, plus white noise."""
     rng = np.random.default_rng(seed)
     (n, p), k = shape, len(singular_values)
     U, V = (np.linalg.qr(rng.normal(size=(size, k)))[0] for size in (n, p))
@@ -45,7 +45,7 @@ def edge(shape):
 
 
 def signal(shape, rank, *, weakest=1.6, strongest=8.0, seed=0):
-    """White noise and components that are clear of it."""
+    """White noise plus components that clearly exceed it."""
     return matrix(shape, edge(shape) * np.linspace(strongest, weakest, rank), noise=1.0, seed=seed)
 
 
@@ -58,7 +58,7 @@ def reference(X, *, center=True, plan=solve):
 
 
 def run(X, *, center=True, plan=solve, seed=0, **options):
-    """What the engine finds, with more room than a matrix as small as these would get."""
+    """Result of the engine, with a larger basis than such small matrices would get."""
     options = {"max_basis": min(X.shape) // 2, **options}
     operator = dense_operator(X, center=center)
     return decompose(operator, plan=plan, rng=np.random.default_rng(seed), **options)
@@ -71,7 +71,7 @@ def distance(rows, others):
 
 
 def assert_right(found, X, *, center=True, plan=solve):
-    """Rank, noise, kept values and subspace are those of the dense SVD."""
+    """Assert that rank, noise, kept values and subspace are those of the dense SVD."""
     dtype = np.asarray(X).dtype.type
     theirs, gamma, right = reference(X, center=center, plan=plan)
     ours, k = plan(found.spectrum), theirs.rank
@@ -233,7 +233,7 @@ def test_some_slow_spectra_are_still_cut_off():
 
 @pytest.mark.parametrize("block", [4, 24])
 def test_many_components_are_not_taken_for_noise(block):
-    """The largest singular values alone look like noise here; the whole spectrum does not."""
+    """Here the largest singular values alone look like noise; the whole spectrum does not."""
     X = matrix((430, 690), edge((430, 690)) * np.full(160, 2.4), noise=1.0)
     found = run(X, center=False, block=block)
     assert found is None or solve(found.spectrum).rank == 160
@@ -298,7 +298,7 @@ def test_strong_components_do_not_hide_weak_ones():
     found = run(X)
     ours = solve(found.spectrum)
     assert ours.rank == theirs.rank == 4
-    # The noise is what 1e8 leaves of ‖X‖²: eight digits are lost in the difference.
+    # The noise is what 1e8 leaves of ‖X‖²; the difference loses eight digits.
     assert ours.noise_variance == pytest.approx(theirs.noise_variance, rel=1e-6)
     assert distance(found.right(4), right[:4]) < 1e-9
 
@@ -373,7 +373,7 @@ def test_products_needed_inverts_the_bound():
 
 @pytest.mark.parametrize(("block", "steps", "ratio"), [(1, 4, 1.6), (2, 2, 1.8), (4, 2, 1.4)])
 def test_the_bound_holds_in_simulation(block, steps, ratio):
-    """How often the largest Ritz value is below γ₁²/ratio, over many random starts."""
+    """Over many random starts, count how often the largest Ritz value is below γ₁²/ratio."""
     n, trials = 60, 1500
     gamma = np.append(1.0, np.linspace(0.99, 0.3, n - 1) / np.sqrt(ratio))
     operator = dense_operator(np.diag(gamma), center=False)
@@ -389,7 +389,7 @@ def test_the_bound_holds_in_simulation(block, steps, ratio):
 
 
 class Rigged:
-    """Random numbers that avoid one direction: its coordinates are shrunk by a factor."""
+    """Random numbers that avoid one direction: coordinates along it shrink by a factor."""
 
     def __init__(self, direction, factor, seed):
         self._direction, self._factor = direction, factor
@@ -404,9 +404,10 @@ class Rigged:
 
 @pytest.mark.parametrize("rank", [0, 3, 20])
 def test_only_starts_less_likely_than_claimed_miss_a_component(rank):
-    """Starts are rigged against the weakest component. Whenever one succeeds in hiding it, the
+    """Starts are rigged against the weakest component.
 
-    probability that a start has so little of a direction must be below what was reported.
+    If one hides it, the probability that a start has so little of a direction must be below the
+    reported one.
     """
     shape, block = (240, 200), 4
     strong = edge(shape) * np.geomspace(40, 2.5, rank)
@@ -442,7 +443,7 @@ def test_confidence_costs_products():
 
 @pytest.mark.parametrize(("rank", "limit"), [(0, 240), (5, 260), (30, 320)])
 def test_columns_multiplied(rank, limit):
-    """A rank-30 PCA by power iterations multiplies 16 × 40 columns, and is told the rank."""
+    """Power iterations for 30 components multiply 16 × 40 columns, and need to know the rank."""
     operator = Counting(dense_operator(signal((1000, 800), rank, weakest=4, strongest=5)))
     decompose(operator, plan=solve, rng=np.random.default_rng(0))
     assert operator.n_columns <= limit
@@ -518,7 +519,7 @@ def test_in_haste_the_answer_is_the_same(X, dtype):
 
 
 def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
-    """Where all of A is in the space, what is left over are rounding errors."""
+    """Once the space contains all of A, only rounding errors are left to orthonormalise."""
     begun = []
     start = Space.start.__func__
     monkeypatch.setattr(
@@ -534,7 +535,7 @@ def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
     ("n", "p", "block"), [(2000, 300, 24), (3000, 800, 24), (400, 3000, 24), (5000, 600, 64)]
 )
 def test_what_noise_needs_is_told_beforehand(n, p, block):
-    """At the first look that can be sure, or one step later: Ritz values are underestimates."""
+    """Looks become sure at the predicted step or one before: Ritz values are underestimates."""
     operator = dense_operator(5 * np.random.default_rng(0).normal(size=(n, p)) + 1)
     problem = RandomizedProblem.of(operator, solve, block, 1e-6, min(n, p))
     space = Space.start(operator, np.random.default_rng(1), problem)

@@ -1,4 +1,4 @@
-"""The choice of engine, as a table."""
+"""Table of the engines that are chosen."""
 
 from __future__ import annotations
 

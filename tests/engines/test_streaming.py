@@ -1,4 +1,4 @@
-"""One pass over blocks: the same answer as an SVD, for any shape, offset, scale and block size."""
+"""One pass over blocks agrees with an SVD, for any shape, offset, scale and block size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def low_rank(n: int, p: int, *, seed: int = 0, strengths: tuple[float, ...] = (6
 
 
 def reference(X: np.ndarray, *, center: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Singular values and right vectors, in float64."""
+    """Singular values and right singular vectors, in float64."""
     wide = X.astype(np.float64)
     _, gamma, right = np.linalg.svd(wide - wide.mean(axis=0) * center, full_matrices=False)
     n_samples = max(len(X) - 1, 1) if center else len(X)
@@ -189,7 +189,7 @@ def test_numbers_near_the_end_of_float32():
     np.testing.assert_allclose(gammas(found.spectrum), reference(X)[0], rtol=1e-6)
 
 
-# --- moments: pure, and the same in any order --------------------------------------------------
+# --- moments: pure, and merged in any order ----------------------------------------------------
 
 
 def scatter_of(X: np.ndarray) -> np.ndarray:
@@ -319,7 +319,7 @@ def test_rows_become_a_scatter_matrix_only_when_they_outnumber_the_columns(monke
 
 
 def test_no_square_of_the_columns_when_they_outnumber_the_rows():
-    """One square of these columns would take 80 GB."""
+    """A square matrix of these columns would take 80 GB."""
     X = low_rank(20, 100_000)
     found = decompose(open_source(in_blocks(X, 6)), center=True, plan=PLAN)
     assert_same(found, X)
@@ -334,7 +334,7 @@ def test_nothing_to_finish():
 
 
 def stiff(n: int, p: int, condition: float, seed: int = 0) -> np.ndarray:
-    """One strong direction, the others smaller by `condition`."""
+    """A matrix with one strong direction; the others are smaller by `condition`."""
     rng = np.random.default_rng(seed)
     values = np.r_[1.0, np.linspace(2, 1, p - 1) / condition]
     left, _ = np.linalg.qr(rng.normal(size=(n, p)))
@@ -442,7 +442,7 @@ def test_too_many_columns_for_memory(known):
         decompose(source, center=True, plan=PLAN, memory_limit=5e6)
 
 
-# The peak of this process alone: what `resource` tells may be that of the process it came from.
+# VmHWM is the peak of this process alone; `resource` may report that of its parent.
 READ = """
 import re, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Products with tall matrices on the workers, and the decomposition by them."""
+"""Products with tall matrices on the workers, and the decomposition based on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayespca.spectrum import solve
 
 @pytest.fixture(autouse=True)
 def products(monkeypatch):
-    """No matrix of a short side beyond 100 is formed; nothing happens in other threads."""
+    """Limit Gram matrices to a short side of 100, and run everything in one thread."""
     monkeypatch.setattr(map_reduce, "GRAM_WIDTH", 100)
     with dask.config.set(scheduler="synchronous"):
         yield
@@ -81,7 +81,7 @@ def test_algebra_of_tall_rows():
 
 
 def test_directions_below_rounding_are_left_out():
-    """Where products are nearly dependent the triangle decides, as Householder's Q would."""
+    """For nearly dependent products the triangle decides, as Householder's Q would."""
     operator = operator_of(da.from_array(matrix(300, 40), chunks=(70, 40)))
     rng = np.random.default_rng(1)
     Q = rng.normal(size=(40, 4))
@@ -145,7 +145,7 @@ def test_no_variation():
 
 
 def test_nothing_tall_comes_to_the_client(monkeypatch):
-    """Of 3000 rows none is gathered, nor a vector of that length."""
+    """The client gets neither any of the 3000 rows nor a vector of that length."""
     sizes = []
 
     def watched(*delayed):

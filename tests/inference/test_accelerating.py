@@ -1,4 +1,4 @@
-"""Steps from where the last ones were heading: fewer of them, to the same end."""
+"""Accelerated runs step from where the last steps were heading: fewer steps to the same end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def energy(x):
 
 
 def slow(place):
-    """Gradient descent, of which some directions take hundreds of steps."""
+    """Gradient descent that takes hundreds of steps in some directions."""
     x = place.x - CURVATURE * (place.x - LOWEST)
     return Place(x, energy(x)), Info(energy(x), 1, 0.5)
 
 
 class Plain:
-    """Places are vectors already."""
+    """Chart of places, which are vectors already."""
 
     def point(self, place, like):
         return StatePoint(place.x, np.ones_like(place.x))
@@ -68,7 +68,7 @@ def test_the_free_energy_never_rises_and_each_step_is_told():
 
 
 class Knowing(Plain):
-    """Knows how slow two of the directions are, for a factor of two or so."""
+    """Chart that knows how slow two of the directions are, to a factor of about two."""
 
     def point(self, place, like):
         reach = np.array([1, 1, 1, 1, 20, 60.0])
@@ -90,7 +90,7 @@ def test_one_step_is_enough_where_it_is_known_how_far_it_leads():
 
 
 class Misleading(Plain):
-    """Leads up every time."""
+    """Chart whose proposals always raise the free energy."""
 
     tried = 0
 
@@ -147,7 +147,7 @@ def test_broken_off_and_taken_up_again_it_ends_with_the_same_digits(tmp_path, wh
     np.testing.assert_array_equal(again.state.x, whole.state.x)
 
 
-# --- what is left to gain ------------------------------------------------------------------------
+# --- free energy to gain -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.99])
@@ -174,13 +174,13 @@ def test_first_falls_do_not_say_how_small_the_next_will_be():
 
 
 def test_one_short_step_is_not_the_end():
-    """After falls of 5, 5, 5, 5 one of 1e-9."""
+    """The free energy falls by 5 three times, then by 1e-9."""
     assert to_gain([25.0, 20.0, 15.0, 10.0, 10.0 - 1e-9]) > 1
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.9, 0.98])
 def test_tol_means_the_same_for_quick_and_slow_steps(rate):
-    """What is left when the loop ends is what was asked for, within the last step."""
+    """What is left to gain when the loop ends is `tol`, to within the last step."""
 
     def step(x):
         return rate * x, Info(1000 + rate * x, 1, 0.5)

@@ -1,4 +1,4 @@
-"""A run that is broken off at any moment ends as if nothing had happened."""
+"""A run that is interrupted at any moment and resumed ends as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Energy:
 
 
 def descend(point):
-    """Gradient descent on a quartic, slow enough to be broken off."""
+    """Gradient descent on a quartic, slow enough to be interrupted."""
     x = point.x - 0.01 * point.x**3
     return Point(x, point.label), Energy(float((x**4).sum()))
 

@@ -1,4 +1,4 @@
-"""L-BFGS as a pure step: where it ends, that it never rises, and that it can be broken off."""
+"""L-BFGS as a pure step: it ends at the minimum, never rises, and can be interrupted."""
 
 from __future__ import annotations
 

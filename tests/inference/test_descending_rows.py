@@ -1,4 +1,4 @@
-"""Descents of many rows at once: each ends as it would alone."""
+"""Descents of many rows at once: each row ends as it would alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: it stops, it traces, and it will not let the free energy rise."""
+"""The loop stops, keeps a trace, and does not let the free energy rise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rising(x):
 
 
 def test_a_rise_is_an_error():
-    """In the tests, where warnings are errors."""
+    """The warning about a rise is an error in the tests."""
     with pytest.raises(FreeEnergyWarning, match=r"step 4 raised the free energy from 1\.0 to 5\.0"):
         run(rising, 0, max_iter=9, tol=-1.0)
 

@@ -1,4 +1,4 @@
-"""The search over ranks, on a model that is nothing but a free energy for each rank."""
+"""The search over ranks, on a model that is only a table of free energies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_fit_makes_no_more_steps_than_asked_for():
 
 
 def trial(energies, ranks, *, best=0.0, least=0, to_gain=math.inf):
-    """After which step a trial with these free energies and ranks is given up; None for never."""
+    """Step after which a trial with these free energies and ranks is given up, or None."""
     watched = given_up(best, least)
     for number, (energy, rank) in enumerate(zip(energies, ranks, strict=True), start=1):
         if watched(number, Info(energy, rank, 1.0, to_gain)):
@@ -77,7 +77,7 @@ def test_a_trial_with_more_is_over_when_it_has_lost_them():
 def test_a_rank_that_is_worse_need_not_be_known_to_all_digits():
     assert trial([9.0], [4], to_gain=0.005) == 1
     assert trial([9.0], [4], to_gain=0.5) is None
-    # What might still become better goes on.
+    # A trial that might still become better goes on.
     assert trial([0.05], [4], to_gain=0.005) is None
     assert trial([-1.0], [4], to_gain=0.005) is None
 
@@ -97,7 +97,7 @@ def test_a_rank_that_is_clearly_better_is_taken_before_it_has_settled():
 
 
 def test_what_is_found_has_settled():
-    """Each rank comes to its free energy by halves."""
+    """Each step halves the distance to the free energy of its rank."""
 
     def slow(state):
         rank, distance = state

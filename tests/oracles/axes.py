@@ -1,4 +1,4 @@
-"""Principal axes of many data sets, and what rows with holes tell of them, by definition."""
+"""Errors of principal axes by simulation, and their information in rows with holes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def squared_distances(strengths, n, p, *, sets, seed=0):
-    """Mean squared distance of each sample axis from that of the population, over its entries.
+    """Mean squared error of each entry of each sample axis, over many data sets: (k, p).
 
-    (k, p) in the basis of the population: the first k entries are those along its axes.
+    Entries are in the basis of the population: the first k are along its axes.
     """
     rng, k = np.random.default_rng(seed), len(strengths)
     std = np.sqrt(1 + np.append(np.array(strengths), np.zeros(p - k)))
@@ -23,7 +23,7 @@ def squared_distances(strengths, n, p, *, sets, seed=0):
 def information_of_angle(strengths, pair, seen, W):
     """½tr(C⁻¹ĊC⁻¹Ċ) summed over rows: the Fisher information of turning two axes in their plane.
 
-    `seen` is the mask (n, p), W the axes (k, p), C = WᵀTW + I of the cells that are there.
+    `seen` is the mask (n, p), W are the axes (k, p), and C = WᵀTW + I over the observed cells.
     """
     h, l = pair
     slope = (strengths[h] - strengths[l]) * (np.outer(W[h], W[l]) + np.outer(W[l], W[h]))

@@ -10,7 +10,7 @@ from scipy.special import betaln, gammaln, psi
 
 
 def likelihood(x, p):
-    """Π_d p_d^{x_d} (1 − p_d)^{1 − x_d} over the cells that are there."""
+    """Π_d p_d^{x_d} (1 − p_d)^{1 − x_d} over the observed cells."""
     there = [(cell, q) for cell, q in zip(x, p, strict=True) if not np.isnan(cell)]
     return float(np.prod([q if cell == 1 else 1 - q for cell, q in there]))
 
@@ -37,7 +37,7 @@ def responsibilities(X, weights, means):
 
 
 def em_update(X, q):
-    """π_k and p_kd of the lecture's M step, over the cells that are there."""
+    """π_k and p_kd of EM's M step, over the observed cells."""
     N, D = X.shape
     means = np.empty((q.shape[1], D))
     for k in range(q.shape[1]):
@@ -48,7 +48,7 @@ def em_update(X, q):
 
 
 def vb_free_energy(X, q, alpha0, a0, b0):
-    """⟨log q(z) q(π) q(p)⟩ − ⟨log p(X, z, π, p)⟩ with q(π), q(p) best for q(z), term by term."""
+    """⟨log q(z) q(π) q(p)⟩ − ⟨log p(X, z, π, p)⟩ term by term, q(π) and q(p) best for q(z)."""
     K, D = q.shape[1], X.shape[1]
     alpha = alpha0 + q.sum(axis=0)
     log_pi = psi(alpha) - psi(alpha.sum())

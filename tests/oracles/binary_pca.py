@@ -1,4 +1,4 @@
-"""Logistic PCA by definition: averages by fine grids, sums written out."""
+"""Logistic PCA by definition: averages over fine grids, and sums written out."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def sigmoid(z):
 
 
 def normal_kl(mean, cov, prior):
-    """KL of N(mean, cov) to N(0, diag(prior))."""
+    """KL(N(mean, cov) ‖ N(0, diag prior))."""
     inner = np.trace(cov / prior[:, None]) + mean @ (mean / prior) - mean.size
     return 0.5 * (inner + np.log(prior).sum() - np.linalg.slogdet(cov)[1])
 
 
 def free_energy(X, a, a_cov, b, b_cov, prior, spread):
-    """−Σ⟨log p(x | z)⟩ with z normal of its mean and variance, and KL of every row and column."""
+    """−Σ⟨log p(x | z)⟩, z normal with its mean and variance, plus KL of every row and column."""
     n, p = X.shape
     H = prior.size
     F = 0.0
@@ -52,7 +52,7 @@ def free_energy(X, a, a_cov, b, b_cov, prior, spread):
 
 
 def log_marginal_of_row(x, b, prior):
-    """log ∫ p(x | a) p(a) da of a row with one score, for given loadings (p, 2), by quadrature."""
+    """log ∫ p(x | a) p(a) da of a row with one score, given loadings (p, 2), by quadrature."""
     there = ~np.isnan(x)
     z0, slope, x = b[there, 1], b[there, 0], x[there]
 
@@ -65,7 +65,7 @@ def log_marginal_of_row(x, b, prior):
 
 
 def best_normal_bound(x, b, prior):
-    """The highest bound over normal posteriors of that score, by a general minimiser."""
+    """Highest bound on `log_marginal_of_row` over normal posteriors, by a general minimiser."""
     there = ~np.isnan(x)
     z0, slope, x = b[there, 1], b[there, 0], x[there]
 
@@ -87,7 +87,7 @@ def best_normal_bound(x, b, prior):
 
 
 def log_evidence(X, prior, spread, n=150_000, seed=0):
-    """log p(X) by draws of A, B and μ from their priors, and its standard error."""
+    """log p(X) from draws of A, B and μ from their priors, and its standard error."""
     rng = np.random.default_rng(seed)
     (rows, p), root = X.shape, np.sqrt(prior)
     A = root * rng.normal(size=(n, rows, prior.size))

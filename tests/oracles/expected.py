@@ -1,4 +1,4 @@
-"""What rows with holes are expected to be, row by row, under one normal distribution."""
+"""Expectations of rows with holes under one normal distribution, row by row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def expected_products(X, mean, C):
-    """⟨x⟩ of each row, Σ Cov(x), and the entropy of all holes: conditional normals written out."""
+    """⟨x⟩ of each row, Σ Cov(x), and the entropy of all holes, from conditional normals."""
     filled, total, entropy = X.copy(), np.zeros_like(C), 0.0
     for row in filled:
         m = np.isnan(row)

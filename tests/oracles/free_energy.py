@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 @dataclass(frozen=True)
 class Component:
-    """One singular component's moments: a, b, variances (0 for a point estimate), priors."""
+    """Moments of one singular component: means, variances (0 for a point estimate), priors."""
 
     a: float
     b: float
@@ -27,7 +27,7 @@ class Component:
 def twice_component_energy(h: Component, gamma: float, s: float, L: int, M: int) -> float:
     """2F_h of aistats2014 Eq. 17. A factor with zero variance is a point estimate.
 
-    The entropy of its pseudo-Dirac density is left out: it enters by −2 log of its prior density.
+    The entropy of its pseudo-Dirac density is left out; it contributes −2 log of its prior density.
     """
 
     def divergence(mean: float, variance: float, prior: float, size: int) -> float:
@@ -75,7 +75,7 @@ def minimise_component(
 ) -> list[Minimum]:
     """Local minima of 2F_h found from several starts, lowest first.
 
-    With c2 the prior is given (c_a² = 1, c_b² = c2); without, c_a² = c_b² is minimised over too.
+    With c2 the prior is given (c_a² = 1, c_b² = c2); otherwise c_a² = c_b² is minimised over too.
     """
     free = [integrates_a, integrates_b, c2 is None]
 

@@ -1,4 +1,4 @@
-"""The model of icann1999, Section 3, written out: densities by scipy.stats, all rows one by one."""
+"""The model of icann1999, Section 3, written out, with densities from scipy.stats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw_data(state: GibbsState, n: int, rng: np.random.Generator) -> np.ndarray
 
 
 def draw_latent(T: np.ndarray, state: GibbsState, rng: np.random.Generator) -> np.ndarray:
-    """xₙ given tₙ, W, μ, τ for every row, by the covariance of the joint Gaussian of x and t."""
+    """Draw xₙ given tₙ, W, μ, τ for every row, from the joint Gaussian of x and t."""
     W, q = state.W, state.W.shape[1]
     C = W @ W.T + np.eye(len(W)) / state.tau
     gain = W.T @ np.linalg.inv(C)
@@ -53,7 +53,7 @@ def log_complete(T: np.ndarray, X: np.ndarray, state: GibbsState, prior: Hyper) 
 
 
 def quantiles(log_density, grid: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Quantiles of a density of one variable that is known up to a constant, on a fine grid."""
+    """Quantiles of a one-dimensional density, known up to a constant, on a fine grid."""
     values = np.array([log_density(y) for y in grid])
     mass = np.cumsum(np.exp(values - values.max()))
     return np.interp(probabilities, mass / mass[-1], grid)

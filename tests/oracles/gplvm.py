@@ -1,4 +1,4 @@
-"""The GP-LVM written out: averages by quadrature, the bound as defined, evidence on a grid."""
+"""The GP-LVM written out: averages by quadrature, the bound by definition, evidence on a grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def kernel_matrix(X, Z, parameters):
-    """k(x, z) of every pair, entry by entry; `parameters` are those of `kernels.Hyper`."""
+    """k(x, z) of every pair, entry by entry; `parameters` are as in `kernels.Hyper`."""
     w, v, b, _ = parameters
     K = np.zeros((len(X), len(Z)))
     for i, x in enumerate(X):
@@ -46,7 +46,7 @@ def psi_statistics(mean, variance, Z, parameters, order=40):
 
 
 def free_energy(Y, mean, variance, Z, parameters, signal, noise, jitter=0.0):
-    """Titsias and Lawrence 2010, Eq. 14 and KL, for columns with NaN for holes, no mean."""
+    """F of Titsias and Lawrence 2010, Eq. 14, and KL; without a mean, and with NaN for holes."""
     N, D = Y.shape
     rows = [psi_statistics(mean[n], variance[n], Z, parameters) for n in range(N)]
     K = kernel_matrix(Z, Z, parameters) + parameters[3].sum() * np.eye(len(Z))

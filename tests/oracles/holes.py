@@ -12,16 +12,16 @@ LOG_2PI = np.log(2 * np.pi)
 def free_energy(
     X, a, a_cov, b, b_cov, prior_a, prior_b, s2, family=VB, centred=True, rows=None, columns=None
 ):
-    """⟨−log p(X | A, B, μ)⟩ + KL(A) + KL(B, μ), for rows a with covariance a_cov each.
+    """⟨−log p(X | A, B, μ)⟩ + KL(A) + KL(B, μ), where row i of a has covariance a_cov[i].
 
-    Covariances of rows count (n − 1)/n, because one of n rows goes to the mean. The last column of
-    b is μ, with a flat prior of density √nⱼ: of it only that and the entropy of r(b, μ) are left.
-    A point-estimated factor has −log of its prior density in place of KL.
+    Covariances of rows have weight (n − 1)/n, because the mean takes up one of n rows. The last
+    column of b is μ, whose flat prior has density √nⱼ: μ contributes only that and its part of the
+    entropy of r(b, μ). A point-estimated factor contributes −log of its prior density, not KL.
 
     With `rows` and `columns`, which have ⟨1/u⟩, ⟨log u⟩ and the divergence of r(u), cell (i, j) has
-    a noise variance of s2·uᵢ·vⱼ. Means are scaled then as the data are, by √⟨1/u⟩ and √⟨1/v⟩, and
-    covariances are in units of the noise: given uᵢ, that of the scores is uᵢ·a_cov, as their prior
-    has uᵢ·prior_a, so that uᵢ is no part of their divergence.
+    noise variance s2·uᵢ·vⱼ. Means are then scaled like the data, by √⟨1/u⟩ and √⟨1/v⟩, and
+    covariances are in units of the noise: given uᵢ, that of the scores is uᵢ·a_cov and their prior
+    variance uᵢ·prior_a, so that uᵢ cancels in their divergence.
     """
     (n, p), seen = X.shape, ~np.isnan(X)
     w, log_u = _of_scales(rows, n)
@@ -36,7 +36,7 @@ def free_energy(
         total += _row(a[i], a_cov[i], prior_a, share[i], family.integrates_a)
     for j in range(p):
         total += _column(b[j], b_cov[j], prior_b, family.integrates_b, centred)
-        # μ has no prior in units of the noise: its entropy has ½⟨log v⟩.
+        # The prior of μ is not in units of the noise, so its entropy adds ½⟨log v⟩.
         total -= centred * 0.5 * (log_v[j] + np.log(np.sum(seen[:, j])))
     return float(total + sum(scales.divergence for scales in (rows, columns) if scales is not None))
 

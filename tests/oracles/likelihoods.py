@@ -1,4 +1,4 @@
-"""Likelihoods of cells by SciPy's distributions, and averages over z by fine grids."""
+"""Likelihoods of cells from SciPy's distributions, and averages over z on fine grids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def negative_binomial(x, z, log_r):
 
 
 def ordinal(x, z, *log_gaps):
-    """Cut points with the middle one at 0."""
+    """Log probability of an ordinal value, with the middle cut point at 0."""
     gaps = np.exp(np.array(log_gaps))
     cuts = np.concatenate([[0.0], np.cumsum(gaps)])
     cuts = np.concatenate([[-np.inf], cuts - cuts[len(gaps) // 2], [np.inf]])
@@ -50,9 +50,9 @@ def expected(name, x, m, v, parameters):
 
 
 def free_energy(x, kinds, parameters, state):
-    """−Σ⟨log p(x | z)⟩ with z normal of its mean and variance, and KL of every row and column.
+    """−Σ⟨log p(x | z)⟩, z normal with its mean and variance, plus KL of every row and column.
 
-    `kinds` and `parameters` have an entry for each column; NaN in x are holes.
+    `kinds` and `parameters` have one entry per column; NaN in x marks holes.
     """
     rows, columns = state.rows, state.columns
     H = state.prior.size
@@ -74,8 +74,8 @@ def free_energy(x, kinds, parameters, state):
 
 
 def row_posterior(x, b, prior, kinds, parameters):
-    """log ∫p(x | a)p(a)da of a row with one score for given loadings (p, 2), and the mean and the
-    standard deviation of that score, by sums over a fine grid.
+    """log ∫p(x | a)p(a)da of a row with one score, given loadings (p, 2), and the posterior mean
+    and standard deviation of the score, by sums over a fine grid.
     """
     grid = np.linspace(-10, 10, 20_001) * np.sqrt(prior)
     logs = stats.norm.logpdf(grid, 0, np.sqrt(prior))

@@ -9,10 +9,10 @@ from oracles.likelihoods import expected
 
 
 def free_energy(x, view, kinds, parameters, rows, columns, prior, spread):
-    """−⟨log p(x | z)⟩ + KL(A) + KL(B, μ), for lists of means and covariances.
+    """−⟨log p(x | z)⟩ + KL(A) + KL(B, μ).
 
-    `rows` are those of A, whose prior is N(0, 1); `columns` those of (B, μ) with all factors, 0
-    where `prior` (V, H) is. NaN in x are holes.
+    `rows` lists means and covariances of A, whose prior is N(0, 1); `columns` lists those of (B, μ)
+    with all factors, which are 0 where `prior` (V, H) is. NaN in x marks holes.
     """
     H = prior.shape[1]
     F = sum(normal_kl(mean, cov, np.ones(H)) for mean, cov in rows)

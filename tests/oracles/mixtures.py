@@ -7,10 +7,11 @@ from scipy.special import gammaln
 
 
 def free_energy(X, r, clusters, concentration):
-    """F of complete data with responsibilities r; `clusters` have mean, W (k, p), shrinkage, noise,
-    c_a/s_a and c_b/s_b (ratios of prior to posterior variance) of each component.
+    """F of complete data with responsibilities r.
 
-    One row of each cluster goes to its mean, whose prior is normal with the variances of the data.
+    Each cluster has mean, W (k, p), shrinkage, noise, and c_a/s_a and c_b/s_b of each component,
+    which are ratios of prior to posterior variance. The mean of a cluster takes up one of its rows;
+    its prior is normal with the variances of the data.
     """
     n, p = X.shape
     variances = X.var(axis=0, ddof=1)
@@ -44,7 +45,7 @@ def _log_beta(alpha):
 
 
 def log_density_of_seen(x, mean, covariance):
-    """log N of the cells that are not NaN, by the definition."""
+    """log N of the cells that are not NaN, by definition."""
     o = ~np.isnan(x)
     d, C = (x - mean)[o], covariance[np.ix_(o, o)]
     return -0.5 * (d @ np.linalg.solve(C, d) + np.linalg.slogdet(2 * np.pi * C)[1])

@@ -1,4 +1,4 @@
-"""EVB's free energy as a function of the noise on a fine grid, by the formulas of icml2011."""
+"""EVB's free energy as a function of the noise, by the formulas of icml2011, on a fine grid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def delta(gamma: float, s: float, L: int, M: int) -> float:
     if tau < 0 or root < 0:
         return np.inf
     c2 = (tau + np.sqrt(root)) / (2 * L * M)
-    # the simple-VB solution for that prior
+    # The simple-VB solution for that prior.
     shrunk = gamma * (1 - s / (2 * gamma**2) * (L + M + np.sqrt((M - L) ** 2 + 4 * gamma**2 / c2)))
     return (
         M * np.log(gamma * shrunk / (M * s) + 1)
@@ -22,19 +22,19 @@ def delta(gamma: float, s: float, L: int, M: int) -> float:
 
 
 def twice_free_energy(gammas: np.ndarray, s: float, L: int, M: int) -> float:
-    """2F at noise s, each component kept only where that lowers it."""
+    """2F at noise s, with each component kept only if that lowers it."""
     kept = sum(min(0.0, delta(gamma, s, L, M)) for gamma in gammas)
     return L * M * np.log(2 * np.pi * s) + float(gammas @ gammas) / s + kept
 
 
 def grid_minimum(gammas: np.ndarray, L: int, M: int, n: int = 20000) -> tuple[float, float]:
-    """(σ², 2F) at the best of n noise variances, spaced by equal ratios, all components at once."""
+    """(σ², 2F) at the best of n noise variances, spaced geometrically and computed at once."""
     total = float(gammas @ gammas) / (L * M)
     s = np.geomspace(1e-6 * total, total, n)[:, None]
     g2 = gammas[None, :] ** 2
     tau = g2 - (L + M) * s
     root = np.where(tau > 0, tau**2 - 4 * L * M * s**2, -1.0)
-    # γγ̂ = LM·c² at the learned prior
+    # γγ̂ = LM·c² at the learned prior.
     strength = np.where(root >= 0, 0.5 * (tau + np.sqrt(np.maximum(root, 0))), 0.0) / s
     gain = M * np.log1p(strength / M) + L * np.log1p(strength / L) - strength
     energy = L * M * np.log(2 * np.pi * s[:, 0]) + g2.sum() / s[:, 0] + np.minimum(gain, 0).sum(1)

@@ -1,4 +1,4 @@
-"""Denoising patch by patch, in loops: each patch by an SVD of its own and `solve`."""
+"""Denoising in loops over patches, each by its own SVD and `solve`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayespca.spectrum import Spectrum, solve
 
 
 def denoised(data, mask, size, noise_variance):
-    """The signal with a known variance of the noise of each cell, E|e|²."""
+    """Denoised data, given the noise variance E|e|² of each cell."""
     V, inside = data.shape[3], mask.astype(bool)
     sums, weights = np.zeros(data.shape, data.dtype), np.zeros(data.shape[:3])
     for corner in product(*(range(s - k + 1) for s, k in zip(data.shape, size, strict=False))):
@@ -22,7 +22,7 @@ def denoised(data, mask, size, noise_variance):
         X = data[where][some]
         mean = X.mean(axis=0)
         left, gamma, right = np.linalg.svd(X - mean, full_matrices=False)
-        # A centred matrix has one row less.
+        # Centring takes up one row.
         kept = min(n - 1, V)
         sizes = sorted((n - 1, V))
         found = solve(Spectrum(gamma[:kept], tuple(sizes)), noise_variance=noise_variance)

@@ -8,7 +8,7 @@ TERMS = 400
 
 
 def draws(c, size, rng):
-    """PG(1, c) = Σₖ gₖ/((k − ½)² + c²/4π²)/2π², gₖ exponential; what is cut off has its mean."""
+    """PG(1, c) = Σₖ gₖ/((k − ½)² + c²/4π²)/2π², gₖ exponential; cut-off terms have their mean."""
     k = np.arange(1, TERMS + 1) - 0.5
     weights = 1 / (2 * np.pi**2 * (k * k + (c / (2 * np.pi)) ** 2))
     mean = 0.25 if c == 0 else np.tanh(c / 2) / (2 * c)

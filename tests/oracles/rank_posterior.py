@@ -1,4 +1,4 @@
-"""Slow and obvious: evidences of numbers of components, by sampling and by plain sums.
+"""Evidence of each rank, by sampling and by plain sums: slow and obvious.
 
 Model: M rows of N(0, σ²(I + U diag(v) Uᵀ)), U a random orthonormal p×k frame, v the spikes in units
 of σ². With s = v/(1 + v) the likelihood averaged over U is
@@ -19,7 +19,7 @@ SCALE, MEAN = 2.0, 2.0
 def log_sphere_average(a, n=4001):
     """log E exp(Σ aⱼuⱼ²), u uniform on the sphere: Γ(d/2)/2πi ∫ eᶻ Π(z − aⱼ)^(−½) dz.
 
-    The parabola goes through the saddlepoint and to −∞ on both sides, where eᶻ vanishes.
+    The path is a parabola through the saddlepoint; both ends go to −∞, where eᶻ vanishes.
     """
     a = np.asarray(a, float)
     d, top = a.size, a.max()
@@ -77,11 +77,11 @@ def log_evidences(g2, p, M, largest, *, n=400, kept=0.9, seed=0):
     """Log evidence of each rank up to `largest`, relative to rank 0, by annealing over U and v.
 
     σ² is integrated out: ∫ (σ²)^(−Mp/2) e^(−Q/2σ²) dσ²/σ² = Γ(Mp/2)·(Q/2)^(−Mp/2), with Q the sum
-    of squares less Σ s uᵀ diag(g²) u. Strengths over √(p/M) are half-Cauchy, cut off at 1.
+    of squares minus Σ s uᵀ diag(g²) u. Strengths over √(p/M) are half-Cauchy, cut off below 1.
 
     Sequential Monte Carlo (Del Moral, Doucet and Jasra 2006): the likelihood is raised to powers
-    from 0 to 1, each so much larger that `kept` of the n samples count, and samples are drawn
-    again by their weights and moved.
+    from 0 to 1, with steps that keep the effective sample size at `kept` of n; after each step
+    samples are redrawn by their weights and moved.
     """
     rng, values = np.random.default_rng(seed), np.zeros(p)
     values[: len(g2)] = g2
@@ -90,14 +90,14 @@ def log_evidences(g2, p, M, largest, *, n=400, kept=0.9, seed=0):
 
 
 def log_posterior(g2, p, M, **sampling):
-    """Log probability of each rank below p; their number is Poisson with mean 2."""
+    """Log probability of each rank below p; the prior of the rank is Poisson with mean 2."""
     ranks = np.arange(p)
     weights = log_evidences(g2, p, M, p - 1, **sampling) + ranks * np.log(MEAN) - gammaln(ranks + 1)
     return weights - logsumexp(weights)
 
 
 def log_evidence_of_one(g2, p, M, n=100):
-    """Log evidence of one component relative to none, by sums over log σ² and over angles."""
+    """Log evidence of rank 1 relative to rank 0, by sums over log σ² and over angles of v."""
     values, limit = np.zeros(p), np.sqrt(p / M)
     values[: len(g2)] = g2
     angles = np.arctan(1 / SCALE) + (np.pi / 2 - np.arctan(1 / SCALE)) * (np.arange(n) + 0.5) / n
@@ -131,7 +131,7 @@ def _log_evidence(values, M, k, n, kept, rng):
         chosen = (np.arange(n) + rng.random()) / n * weights.sum()
         again = np.minimum(np.searchsorted(np.cumsum(weights), chosen), n - 1)
         U, v = U[again], v[again]
-        # Given σ², which is drawn for the moves alone, angles have known distributions.
+        # σ² is drawn only for the moves: given it, angles have known distributions.
         rate = power / 2 * _unexplained(values, U, v)
         precision = rng.gamma(power * M * p / 2, 1 / rate)
         _turn(U, v / (1 + v), power * precision / 2, values, rng)
@@ -141,14 +141,14 @@ def _log_evidence(values, M, k, n, kept, rng):
 
 
 def _unexplained(values, U, v):
-    """Q, summed so that no digits are lost: Σ_j uⱼᵀ diag(g²) uⱼ/(1 + vⱼ)."""
+    """Q = Σ_j uⱼᵀ diag(g²) uⱼ/(1 + vⱼ), a sum without cancellation."""
     squares = np.einsum("npk,p->nk", U**2, values)
     squares[:, : v.shape[1]] /= 1 + v
     return squares.sum(axis=1)
 
 
 def _step(fit, most, wanted):
-    """The largest step at which at least so many samples count."""
+    """Largest step up to `most` at which the effective sample size is at least `wanted`."""
 
     def count(step):
         return np.exp(2 * logsumexp(step * fit) - logsumexp(2 * step * fit))
@@ -163,7 +163,7 @@ def _step(fit, most, wanted):
 
 
 def _turn(U, s, factor, values, rng):
-    """Each direction and each other one: the angle from its conditional law, a von Mises."""
+    """Turn each pair of directions by an angle from its conditional law, a von Mises."""
     p, k = U.shape[1], s.shape[1]
     for i in range(k):
         for j in range(i + 1, p):
@@ -177,7 +177,7 @@ def _turn(U, s, factor, values, rng):
 
 
 def _strengthen(v, U, factors, values, limit, width, rng):
-    """Metropolis's moves of log v, all of which are independent given U and σ²."""
+    """Metropolis moves of log v; all entries are independent given U and σ²."""
     spread, pull = factors
     squares = pull[:, None] * np.einsum("npk,p->nk", U[:, :, : v.shape[1]] ** 2, values)
 
@@ -192,9 +192,9 @@ def _strengthen(v, U, factors, values, limit, width, rng):
 
 
 def sequential(a, s):
-    """The average over a frame as a product: the i-th over the sphere of the values from it on.
+    """Log average over a frame as a sum of sphere averages, the i-th over the values from i on.
 
-    A lower bound, as what the directions before it leave is more than those values.
+    A lower bound, because the directions before the i-th leave more than those values.
     """
     a = np.sort(a)[::-1]
     return sum(log_sphere_average(share * a[i:]) for i, share in enumerate(s))

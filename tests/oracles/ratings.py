@@ -8,10 +8,10 @@ LOG_2PI = np.log(2 * np.pi)
 
 
 def free_energy(cells, rows, columns, location, s2, *, biases):
-    """⟨−log p(x | …)⟩ + KL or −log prior of both factors.
+    """⟨−log p(x | …)⟩ plus KL, or −log prior, of both factors.
 
-    `cells` are (i, j, x); `rows` and `columns` are (mean, cov, prior), cov None where they are
-    point-estimated. With biases the last entry of each is one.
+    `cells` are (i, j, x); `rows` and `columns` are (mean, cov, prior), with cov None for a point
+    estimate. With `biases`, the last entry of each mean is a bias.
     """
     total = 0.0
     for i, j, x in cells:
@@ -30,7 +30,7 @@ def _moments(factor, i):
 
 
 def _augmented(a, A2, b, B2, m):
-    """(a, u, 1) and (b, 1, v + m) with their second moments."""
+    """Means and second moments of (a, u, 1) and (b, 1, v + m)."""
     K = a.size
     to_a = np.zeros((K + 1, K + 1))
     to_a[:K, :K], to_a[K, K] = np.eye(K), 1.0
@@ -62,7 +62,7 @@ def covariances_integrated(X, rows, columns, prior, s2, *, biases):
     """Σᵢ = (Σⱼ zⱼzⱼᵀ/(σ² + Var yᵀφⱼ) + 1/c²)⁻¹ of each row, cell by cell: (n, K, K).
 
     `rows` and `columns` are pairs of means (n, K) and covariances (n, K, K) of θ and φ; Var is over
-    both yᵢ = (aᵢ, 1) and φⱼ = (bⱼ, vⱼ), less what is known with φⱼ given. NaN in X are holes.
+    both yᵢ = (aᵢ, 1) and φⱼ = (bⱼ, vⱼ), minus what remains given φⱼ. NaN in X marks holes.
     """
     (theta, of_theta), (phi, of_phi) = rows, columns
     found = []

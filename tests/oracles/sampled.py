@@ -1,4 +1,4 @@
-"""The model of sampled ratings drawn from its prior, and two samples compared."""
+"""Draws from the prior of the model of sampled ratings, and a comparison of two samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayespca.missing.sampled.step import RatingsDraw
 
 
 def indicators(i, j, shape):
-    """Who rated what over the root of how many, less means over ratings; rows without have 0."""
+    """Indicators of rated cells over √count, minus their means over ratings; 0 in empty rows."""
     seen = np.zeros(shape)
     seen[i, j] = 1.0
     counts = seen.sum(axis=1)
@@ -19,7 +19,7 @@ def indicators(i, j, shape):
 
 
 def runs(i, times, levels):
-    """For each level the pairs of a row and a bin that there are, in order, and those of cells."""
+    """For each level: the sorted pairs of row and time bin, and the index of each cell's pair."""
     part = (times - times.min()) / (times.max() - times.min())
     found = []
     for level in levels:
@@ -31,7 +31,7 @@ def runs(i, times, levels):
 
 
 def drawn(features, K, prior, rng, rated=(None, None), drifting=()):
-    """All of the parameters from their prior; a Wishart matrix is a sum of squares of draws."""
+    """Draw all parameters from their prior; a Wishart matrix is a sum of squares of draws."""
     sides, weights, nus, linear, implicit = [], [], [], [], []
     for F, R in zip(features, rated, strict=True):
         size, p = F.shape
@@ -68,7 +68,7 @@ def drawn(features, K, prior, rng, rated=(None, None), drifting=()):
 
 
 def ratings(draw, i, j, rng, *, biases, drifting=()):
-    """Ratings of some cells given the parameters."""
+    """Draw the ratings of some cells given the parameters."""
     H = draw.rows.shape[1] - biases
     mean = np.sum(draw.rows[i, :H] * draw.columns[j, :H], axis=1)
     if biases:
@@ -80,7 +80,7 @@ def ratings(draw, i, j, rng, *, biases, drifting=()):
 
 
 def looked_at(draw):
-    """Numbers that say something of every parameter; bounded, so that they have variances."""
+    """Functions of every parameter to compare, transformed so that their variances exist."""
     a, b = draw.rows, draw.columns
     return [
         np.log(draw.tau),
@@ -104,7 +104,7 @@ def _linear(draw):
 
 
 def z_scores(independent, chain, batches=20):
-    """Differences of means over their standard errors, that of a chain by means of batches."""
+    """Differences of means over their standard errors; that of the chain is from batch means."""
     one, other = (np.array([np.hstack(row) for row in sample]) for sample in (independent, chain))
     means = np.array([part.mean(axis=0) for part in np.array_split(other, batches)])
     error = one.var(axis=0) / len(one) + means.var(axis=0, ddof=1) / batches

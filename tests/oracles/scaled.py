@@ -1,5 +1,5 @@
-"""Noise of rows and columns in complete data, slowly: the closed form of scaled data, in turns with
-scales; and the whole free energy as a function that a general-purpose optimiser minimises.
+"""Noise per row and column in complete data, slowly: the closed form of scaled data alternates with
+updates of the scales; or a general-purpose optimiser minimises the whole free energy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .holes import LOG_2PI
 
 
 def alternated(X, *, rows, columns, steps=3000):
-    """(free energy, rank) where closed form and scales have settled."""
+    """(free energy, rank) after closed form and scales have converged."""
     (n, p), M = X.shape, len(X) - 1
     of_rows = learned(((X - X.mean(0)) ** 2).sum(1), p) if rows else None
     of_columns = learned(((X - X.mean(0)) ** 2).sum(0), M) if columns else None
@@ -36,8 +36,8 @@ def alternated(X, *, rows, columns, steps=3000):
         if abs(energies[-2] - F) < 1e-10 * abs(F):
             break
         a, b = m.mean_a[:k] * left[:, :k], m.mean_b[:k] * right[:k].T
-        # What is uncertain of a row's own scores does not depend on its noise, nor what is of a
-        # column's loadings and mean, which has the variance σ²/Σw.
+        # In units of the noise, the uncertainty of a row's scores does not depend on its noise, nor
+        # that of a column's loadings and mean; the mean has variance σ²/Σw.
         square, share = (V - a @ b.T) ** 2, 1 - w / w.sum()
         of_loadings = (a**2 @ m.variance_b[:k])[:, None] + w[:, None] * s2 / w.sum()
         of_scores = share[:, None] * (b**2 @ m.variance_a[:k])
@@ -60,7 +60,7 @@ def vars_of(scales):
 
 @dataclass
 class Gammas:
-    """r(1/u) = Gamma(shape, rate) of each, under the prior Gamma(alpha, beta)."""
+    """Posteriors r(1/u) = Gamma(shape, rate) under the prior Gamma(alpha, beta)."""
 
     shape: np.ndarray
     rate: np.ndarray
@@ -90,23 +90,23 @@ class Gammas:
 
 
 def least_free_energy(X, start):
-    """The lowest that L-BFGS finds from a vector of parameters for one component; see `value`."""
+    """Lowest free energy of one component that L-BFGS finds from `start`; see `value`."""
     options = {"maxiter": 300, "maxfun": 10**7, "ftol": 1e-14, "gtol": 1e-8}
     return float(minimize(value, start, args=(X,), method="L-BFGS-B", options=options).fun)
 
 
 def value(theta, X):
-    """The free energy of one component with noise of rows and columns: means of a, b, μ, logarithms
-    of the variance of a, Cholesky factors of the covariances of (b, μ), the prior, and two gammas.
+    """Free energy of one component with noise per row and column: `holes.free_energy` with σ² = 1.
 
-    It is `holes.free_energy` for σ² = 1, all cells at once.
+    `theta` holds means of a, b and μ, log variances of a, Cholesky factors of the covariances of
+    (b, μ), the prior, and two gammas.
     """
     (n, p), seen = X.shape, ~np.isnan(X)
     a, s, b, mu, C, c2, rows, columns = parameters(theta, n, p)
     w, q = rows.precision, columns.precision
     share = 1 - w / w.sum()
     V, r = np.where(seen, X, 0) * np.sqrt(w[:, None] * q), np.sqrt(w)
-    # Covariances are in units of the noise; a, b and μ are scaled as V is.
+    # Covariances are in units of the noise; a, b and μ are scaled like V.
     square = (V - np.outer(a, b) - np.outer(r, mu)) ** 2
     square += np.outer(a**2, C[:, 0, 0]) + 2 * np.outer(a * r, C[:, 0, 1])
     square += np.outer(w, C[:, 1, 1]) + np.outer(share * s, C[:, 0, 0] + b**2)

@@ -1,4 +1,4 @@
-"""The free energy of a matrix factorization, from its definition, with all rows written out."""
+"""The free energy of a matrix factorization, from its definition, with loops over all rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def factor_energy(mean, cov, prior, integrated):
 
 
 def free_energy(V, A, B, a_cov, b_cov, prior_a, prior_b, s2, family):
-    """V is L×M, A M×H and B L×H; every entry of ⟨(V − BAᵀ)²⟩ is added up."""
+    """F of V ≈ BAᵀ (L×M, with A M×H and B L×H): the sum of every entry of ⟨(V − BAᵀ)²⟩, and KL."""
     L, M = V.shape
     square = 0.0
     for l in range(L):

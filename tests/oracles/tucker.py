@@ -12,7 +12,7 @@ LOG_2PI = np.log(2 * np.pi)
 
 @dataclass
 class Moments:
-    """Means and covariances of the rows of each factor, of the core as a vector, and the priors."""
+    """Means and covariances of each factor's rows and of the core as a vector, and the priors."""
 
     means: list[np.ndarray]  # (M, H)
     covs: list[np.ndarray]  # (M, H, H)
@@ -48,7 +48,7 @@ def second_of_regressors(moments: Moments, cell: tuple[int, ...]) -> np.ndarray:
 
 
 def variance(moments: Moments, cell: tuple[int, ...]) -> float:
-    """Of G ×₁ a₁ ×₂ a₂ …, from ⟨g gᵀ⟩ and ⟨x xᵀ⟩."""
+    """Variance of G ×₁ a₁ ×₂ a₂ …, from ⟨g gᵀ⟩ and ⟨x xᵀ⟩."""
     g = moments.core.ravel()
     second = np.sum((np.outer(g, g) + moments.core_cov) * second_of_regressors(moments, cell))
     return second - (g @ regressors(moments, cell)) ** 2
@@ -62,9 +62,9 @@ def free_energy(
     integrates_core: bool = True,
     core_variance: float = 1.0,
 ) -> float:
-    """−log likelihood expected, plus KL of what is integrated out, minus log prior of points.
+    """⟨−log likelihood⟩ of the cells that are not NaN, plus KL, or −log prior of point estimates.
 
-    Over the cells that are not NaN. aistats2014 Eq. 37–39 and 5.
+    aistats2014 Eq. 37–39 and 5.
     """
     g, s2 = moments.core.ravel(), moments.noise_variance
     total = 0.0

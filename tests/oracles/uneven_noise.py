@@ -1,12 +1,12 @@
-"""Complete data whose rows and columns have noise of their own: the free energy as a function of
-all variational parameters, each of its terms written out, and minimised by brute force.
+"""Complete data with noise per row and column: the free energy as a function of all variational
+parameters, with each of its terms written out, and minimised by brute force.
 
     x_ij = μⱼ + zᵢᵀbⱼ + ε,   ε ~ N(0, σ²uᵢvⱼ),   zᵢ ~ N(0, uᵢCₐ),   bⱼ ~ N(0, vⱼC_b),   p(μⱼ) = √n,
     1/uᵢ ~ Gamma(α, β),   1/vⱼ ~ Gamma(α′, β′)
 
-The posterior is r(z|u)r(u)·r(b, μ|v)r(v). Means are in the units of the data, and covariances in
-those of the noise: zᵢ has uᵢSᵢ, (bⱼ, μⱼ) has vⱼTⱼ. Covariances of zᵢ count 1 − wᵢ/Σw, with
-wᵢ = ⟨1/uᵢ⟩, where there is a mean: it takes one row.
+The posterior is r(z|u)r(u)·r(b, μ|v)r(v). Means are in units of the data, covariances in units of
+the noise: zᵢ has uᵢSᵢ, (bⱼ, μⱼ) has vⱼTⱼ. If there is a mean, it takes up one row, so covariances
+of zᵢ have weight 1 − wᵢ/Σw with wᵢ = ⟨1/uᵢ⟩.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scipy.optimize import minimize
 from scipy.special import digamma, loggamma
 
 LOG_2PI = np.log(2 * np.pi)
-# The package's bounds of α, within which it is compared.
+# The package's bounds on α, within which the two are compared.
 BOUNDS = np.log([0.05, 1e6])
 STEP = 1e-30
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Data, the number of components, and what there is of a mean, of rows and of columns."""
+    """Data, number of components, and whether there is a mean and noise per row and column."""
 
     X: np.ndarray
     k: int
@@ -49,11 +49,11 @@ class Problem:
         }
 
     def packed(self, parts):
-        """All parameters as one vector; everything positive by its logarithm."""
+        """All parameters as one vector, with logarithms of everything positive."""
         return np.concatenate([np.ravel(parts[name]) for name in self.sizes])
 
     def parts(self, theta):
-        """The same taken apart, for any number of vectors."""
+        """Inverse of `packed`, for any number of vectors."""
         edges = np.cumsum([int(np.prod(size)) for size in self.sizes.values()])[:-1]
         split = np.split(theta, edges, axis=-1)
         lead = theta.shape[:-1]
@@ -64,7 +64,7 @@ class Problem:
 
     @property
     def bounds(self):
-        """α of rows and of columns, which comes before β at the end of each, has some."""
+        """Bounds of all parameters: only α of rows and of columns, the last but one, has any."""
         found = {name: np.full((*size, 2), np.inf) * [-1, 1] for name, size in self.sizes.items()}
         for name in ("rows", "columns"):
             found[name][-2:-1] = BOUNDS
@@ -72,7 +72,7 @@ class Problem:
 
 
 def free_energy(problem, theta):
-    """F of each vector of parameters."""
+    """Free energy of each vector of parameters."""
     X, (n, p), k = problem.X, problem.X.shape, problem.k
     part = problem.parts(np.asarray(theta))
     s2, of_a, of_b = np.exp(part["s2"])[..., 0], np.exp(part["prior_a"]), np.exp(part["prior_b"])
@@ -94,13 +94,13 @@ def free_energy(problem, theta):
     cells = cells + log_u[..., :, None] + log_v[..., None, :]
     total = cells.sum((-2, -1)) + n * p * (LOG_2PI + np.log(s2))
 
-    # KL of the scores, whose variances are uᵢ·cₐ² a priori: uᵢ cancels in what is uncertain.
+    # KL of the scores, whose prior variances are uᵢ·cₐ²: uᵢ cancels in the terms of covariances.
     of_scores = w[..., None] * z**2 + share[..., None] * np.einsum("...igg->...ig", Sz)
     total = total + (of_scores / of_a[..., None, :]).sum((-2, -1))
     logs = np.log(of_a).sum(-1)[..., None] - _log_det(part["z_roots"], k) - k
     total = total + (share * logs).sum(-1)
 
-    # KL of loadings, whose variances are vⱼ·c_b² a priori, and of the mean, whose density is √n.
+    # KL of loadings, whose prior variances are vⱼ·c_b², and of the mean, whose density is √n.
     of_loadings = t[..., None] * b**2 + np.einsum("...jgg->...jg", Sb)
     total = total + (of_loadings / of_b[..., None, :]).sum((-2, -1))
     logs = np.log(of_b).sum(-1)[..., None] - _log_det(part["y_roots"], k + problem.centred) - k
@@ -111,7 +111,7 @@ def free_energy(problem, theta):
 
 
 def covariances(roots, q):
-    """LLᵀ, from the entries of L, those of the diagonal as logarithms."""
+    """LLᵀ from the entries of L, with logarithms on the diagonal."""
     rows, columns = np.tril_indices(q)
     L = np.zeros((*roots.shape[:-1], q, q), dtype=roots.dtype)
     L[..., rows, columns] = np.where(rows == columns, np.exp(roots), roots)
@@ -119,7 +119,7 @@ def covariances(roots, q):
 
 
 def as_roots(S):
-    """The entries of L, from LLᵀ."""
+    """Inverse of `covariances`: the entries of L from S = LLᵀ."""
     rows, columns = np.tril_indices(S.shape[-1])
     L = np.linalg.cholesky(S)[..., rows, columns]
     return np.where(rows == columns, np.log(np.where(rows == columns, L, 1.0)), L)
@@ -131,7 +131,7 @@ def _log_det(roots, q):
 
 
 def _variances(theta, size):
-    """⟨1/u⟩, ⟨log u⟩ and Σ KL(Gamma(s, r) ‖ Gamma(α, β)); 1, 0 and 0 where there are none."""
+    """⟨1/u⟩, ⟨log u⟩ and Σ KL(Gamma(s, r) ‖ Gamma(α, β)); 1, 0 and 0 without parameters."""
     if not theta.shape[-1]:
         lead = theta.shape[:-1]
         return np.ones((*lead, size)), np.zeros((*lead, size)), np.zeros(lead)
@@ -143,13 +143,13 @@ def _variances(theta, size):
 
 
 def slope(problem, theta):
-    """The gradient, by complex steps: exact, and nothing of it derived by hand."""
+    """Gradient by complex steps: exact, with nothing derived by hand."""
     steps = theta + 1j * STEP * np.eye(theta.size)
     return free_energy(problem, steps).imag / STEP
 
 
 def least(problem, start, max_iter=400):
-    """Where brute force leads from some parameters: (F, parameters)."""
+    """(F, parameters) at the minimum that brute force finds from `start`."""
     found = minimize(
         lambda theta: float(free_energy(problem, theta)),
         start,
@@ -162,11 +162,10 @@ def least(problem, start, max_iter=400):
 
 
 def log_evidence(problem, theta, rng, draws=200_000):
-    """log p(X) at the hyperparameters of a vector, and its standard error: an average over draws of
-    u, v and b from their priors, with z and μ integrated out.
+    """log p(X) at the hyperparameters of `theta`, and its standard error.
 
-    In units of the noise, y = x/√(uv), rows are normal with the covariance Σ = σ² + b·Cₐ·bᵀ and the
-    mean μ/√u.
+    An average over draws of u, v and b from their priors, with z and μ integrated out. In units of
+    the noise, y = x/√(uv), rows are normal with covariance Σ = σ² + b·Cₐ·bᵀ and mean μ/√u.
     """
     (n, p), k, part = problem.X.shape, problem.k, problem.parts(np.asarray(theta))
     s2, of_a, of_b = np.exp(part["s2"])[0], np.exp(part["prior_a"]), np.exp(part["prior_b"])
@@ -193,7 +192,7 @@ def log_evidence(problem, theta, rng, draws=200_000):
 
 
 def _log_variances(theta, size, rng, draws):
-    """Draws from the prior; 0 where there are none."""
+    """Draws of log variances from their prior; 0 without parameters."""
     if not theta.size:
         return np.zeros((draws, size))
     alpha, beta = np.exp(theta[-2:])

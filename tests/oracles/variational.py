@@ -12,8 +12,8 @@ from scipy.special import psi
 def bound(T, m_x, cov_x, W, W_cov, b_alpha, b_tau, mu, mu_variance, hyper):
     """⟨ln P(D, X, W, α, μ, τ)⟩ − ⟨ln Q⟩, term by term (icann1999 Eq. 10, 15, 16–20).
 
-    Cells of T that are NaN were not observed. Covariances are one for all rows of X or of W, or one
-    for each.
+    Cells of T that are NaN are holes. Covariances are either common to all rows of X or of W, or
+    one for each row.
     """
     N, d = T.shape
     q = W.shape[1]
@@ -52,13 +52,13 @@ def bound(T, m_x, cov_x, W, W_cov, b_alpha, b_tau, mu, mu_variance, hyper):
 
 
 def entropy(cov):
-    """Of a Gaussian."""
+    """Entropy of a Gaussian."""
     return stats.multivariate_normal(np.zeros(len(cov)), cov).entropy() if len(cov) else 0.0
 
 
 @cache
 def gamma_kl(shape, rate, prior_shape, prior_rate):
-    """By quadrature."""
+    """KL of two Gamma distributions, by quadrature."""
     q, p = stats.gamma(shape, scale=1 / rate), stats.gamma(prior_shape, scale=1 / prior_rate)
     low, high = q.ppf(1e-13), q.isf(1e-13)
 

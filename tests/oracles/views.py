@@ -1,6 +1,6 @@
 """Several views by definition: the free energy as sums over cells, and plain coordinate descent.
 
-Rows of (B, μ) are b̃, rows of (A, 1) are ã. One row goes to the means: covariances of A count
+Rows of (B, μ) are b̃, rows of (A, 1) are ã. The means take up one row: covariances of A have weight
 (n − 1)/n, and the flat prior of μⱼ has density √nⱼ.
 """
 
@@ -22,7 +22,7 @@ class Moments(NamedTuple):
 
 
 def with_one(A):
-    """ã, with covariances that count (n − 1)/n."""
+    """Moments of ã, with covariances times (n − 1)/n."""
     n, k = A.mean.shape
     cov = np.zeros((n, k + 1, k + 1))
     cov[:, :k, :k] = A.cov * (n - 1) / n
@@ -72,7 +72,7 @@ def best_rows(X, B, noise_of_column):
 
 
 def best_columns(X, view, A, prior, noise):
-    """r(bⱼ, μⱼ) given the rows, of the factors that are in the view of column j."""
+    """r(bⱼ, μⱼ) given the rows, for the factors that are active in the view of column j."""
     wide, (p, k) = with_one(A), (X.shape[1], A.mean.shape[1])
     B = Moments(np.zeros((p, k + 1)), np.zeros((p, k + 1, k + 1)))
     for j, v in enumerate(view):
@@ -88,7 +88,7 @@ def best_columns(X, view, A, prior, noise):
 
 
 def descended(X, view, active, *, rounds, seed):
-    """The free energy after coordinate descent from random loadings, with a pattern (V, k)."""
+    """Free energy after coordinate descent from random loadings, for a pattern `active` (V, k)."""
     rng, (V, k) = np.random.default_rng(seed), active.shape
     prior, noise = active.astype(float), np.ones(V)
     B = Moments(np.zeros((X.shape[1], k + 1)), np.zeros((X.shape[1], k + 1, k + 1)))

@@ -1,8 +1,8 @@
 """The free energy of weighted rows, written out, and minimised by brute force.
 
-Slow and obvious. A row that counts rₙ brings its expected log-likelihood and the divergence of its
-latent variable rₙ times. One row less counts where terms are the same for all rows: that one goes
-to the mean.
+Slow and obvious. A row of weight rₙ contributes its expected log-likelihood and the divergence of
+its latent variable rₙ times. Terms that are the same for all rows count one row less, because the
+mean takes up one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from scipy.optimize import minimize
 
 
 def free_energy(X, r, mean, a, s_a, b, s_b, c_a, c_b, noise):
-    """F of one cluster with one component: a is the posterior mean of each row's latent variable,
-    s_a its variance, b and s_b those of the loadings, c_a and c_b their prior variances.
+    """F of one cluster with one component.
+
+    a and s_a are the posterior means and variance of the rows' latent variables, b and s_b those of
+    the loadings, c_a and c_b their prior variances.
     """
     p, one_less = X.shape[1], r.sum() - 1
     b2 = b @ b + p * s_b
@@ -25,7 +27,7 @@ def free_energy(X, r, mean, a, s_a, b, s_b, c_a, c_b, noise):
 
 
 def least_free_energy(X, r, rng, starts=6):
-    """The lowest of the minima that a general-purpose optimiser finds."""
+    """Lowest of the minima that a general-purpose optimiser finds from several starts."""
     n, p = X.shape
 
     def value(theta):

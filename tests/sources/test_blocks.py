@@ -1,4 +1,4 @@
-"""Every kind of source gives the same rows, and everything that is wrong with one is said."""
+"""Every kind of source gives the same rows, and errors say what is wrong with one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(n: int = 1000, dtype: Any = np.float64) -> np.ndarray:
 
 
 def read(X: Any, **options: Any) -> np.ndarray:
-    """All rows; blocks are copied because they need not outlive the next one."""
+    """All rows of a source; blocks are copied because the next one may overwrite them."""
     return np.concatenate([block.copy() for block in open_source(X, **options).blocks()])
 
 
@@ -268,7 +268,7 @@ def test_an_iterable_that_starts_again_is_rereadable():
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 def test_reading_leaves_memory_maps_as_they_are(tmp_path, mode):
-    """What was written to a private map is in memory alone, and must not be released."""
+    """Changes to a private map exist only in memory, and must not be released."""
     X = numbers(20_000)
     mapped = np.load(npy(X, tmp_path), mmap_mode=mode)
     if mode != "r":

@@ -1,4 +1,4 @@
-"""Dask collections as blocks of rows: any chunking gives the same blocks, lies are named."""
+"""Dask collections as blocks of rows: chunking does not matter, and wrong chunks are named."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def joined(partitions):
 
 @st.composite
 def chunkings(draw, n):
-    """Positive sizes and perhaps zeros that make up n."""
+    """Sizes of chunks that add up to n; some may be zero."""
     cuts = sorted(draw(st.lists(st.integers(0, n), max_size=4)))
     edges = [0, *cuts, n]
     return tuple(b - a for a, b in pairwise(edges))
@@ -123,7 +123,7 @@ def test_what_is_no_matrix_of_numbers(X, error, words):
 
 
 def lying(change, n=4):
-    """An array of n blocks of 10 × 3, of which the third is not what the array says."""
+    """An array of n blocks of 10 × 3, whose third block is not what the array announces."""
 
     def block(i):
         values = np.full((10, 3), float(i))
@@ -310,7 +310,7 @@ def test_compressed_and_quoted_files_are_one_piece(tmp_path):
     ],
 )
 def test_errors_of_the_cluster_and_of_tasks(error, expected):
-    """Those of a lost scheduler have had other names in other versions."""
+    """Errors of a lost scheduler have different names in different versions."""
 
     def fails():
         raise error

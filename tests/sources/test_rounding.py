@@ -1,4 +1,4 @@
-"""How well numbers are known that come again and again."""
+"""Precision of numbers that repeat."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_numbers_that_come_once_are_exact():
 
 @pytest.mark.parametrize("rare", [[10.0], [4.0, 10.0], [np.pi, 4.0, 10.0]])
 def test_a_column_that_is_nearly_always_the_same(rare):
-    """Nearly all of its variance cannot be predicted, whatever the gap, and on no grid as well."""
+    """Nearly all its variance is unpredictable, for gaps of any size, on a grid or not."""
     x = np.zeros(500)
     x[: len(rare)] = rare
     assert 0.8 * x.var() < of_column(x) < x.var()
 
 
 def test_many_zeros_among_numbers_on_a_fine_grid():
-    """The others may be exact."""
+    """The non-zero numbers may be exact."""
     rng = np.random.default_rng(0)
     x = np.where(rng.random(500) < 0.8, 0.0, np.round(rng.random(500), 2))
     assert of_column(x) == pytest.approx(0.01**2 / 12, rel=1e-9)
@@ -59,7 +59,7 @@ def test_holes_and_units():
 
 @pytest.mark.parametrize("holes", [False, True])
 def test_zeros_are_no_evidence(holes):
-    """Numbers of which 5 % are not 0, without any structure: nothing is gained by their rows."""
+    """In unstructured data with 95 % zeros, no noise model may gain from the zeros."""
     rng = np.random.default_rng(0)
     X = np.where(rng.random((300, 20)) < 0.05, rng.exponential(size=(300, 20)), 0.0)
     if holes:

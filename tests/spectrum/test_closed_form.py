@@ -46,7 +46,7 @@ def test_given_prior_agrees_with_brute_force(family, shape, c2, strength):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("strength", [1.02, 1.3, 3.0])
 def test_learned_prior_agrees_with_brute_force(family, shape, strength):
-    """The best minimum away from zero is the closed form's, with its prior and free energy."""
+    """The best minimum away from zero has the mean, prior and free energy of the closed form."""
     prior = priors.local_empirical(*shape, family)
     gamma = np.sqrt(prior.threshold(NOISE) * NOISE) * strength
     x = np.array([gamma**2 / NOISE])
@@ -78,7 +78,7 @@ def test_below_the_learned_edge_nothing_but_zero_is_stable(family, shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_evb_threshold_is_where_brute_force_changes_its_mind(shape):
-    """2F_h of EVB's best solution away from zero crosses zero, the energy of c = 0."""
+    """2F_h of EVB's best solution away from zero crosses 0 there, which is the value at c = 0."""
     for factor, sign in [(0.995, 1), (1.005, -1)]:
         gamma = np.sqrt(cf.evb_threshold(*shape) * NOISE) * factor
         minima = minimise_component(gamma, NOISE, *shape, integrates_a=True, integrates_b=True)
@@ -188,7 +188,7 @@ def test_thresholds_are_ordered_as_in_aistats_eq_35(shape):
 @pytest.mark.parametrize("shape", [(9, 30), (30, 9)])
 @pytest.mark.parametrize("c2", [0.5, 50.0])
 def test_pb_chooses_the_lower_free_energy(shape, c2):
-    """icml2011 Lemma 1, by comparing the gains of the two."""
+    """icml2011 Lemma 1: compare the gains of PB-A and PB-B."""
     gamma2 = 4 * (shape[0] + shape[1]) * NOISE
     x = np.array([gamma2 / NOISE])
     gains = {}
@@ -208,6 +208,6 @@ def test_pb_chooses_the_lower_free_energy(shape, c2):
             gains[family.name], abs=1e-6
         )
     chosen = partially_bayesian(*shape).name
-    # The two point-estimate a different number of entries, whose densities do not compare; their
-    # gains over dropping the component do, and the paper's rule takes the stricter one.
+    # The two point-estimate different numbers of entries, whose densities cannot be compared. Their
+    # gains over dropping the component can, and the paper's rule takes the stricter one.
     assert gains[chosen] == max(gains.values())

@@ -1,4 +1,4 @@
-"""`ClosedForm`: the same answers as `solve`, remembered, and how much of a spectrum they need."""
+"""`ClosedForm` gives the answers of `solve`, keeps them, and says how many values they need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPECTRUM = Spectrum(np.array([9.0, 6.0, 2.0, 1.5, 1.0]), (5, 20))
         ("map", None, EVERYTHING),
         ("ml", 2, 2),
         ("laplace", None, EVERYTHING),
-        # The evidence of each rank looks at what the others leave.
+        # The evidence of a rank depends on all singular values, also with a cap.
         ("laplace", 2, EVERYTHING),
     ],
 )
@@ -56,6 +56,6 @@ def test_the_answer_is_that_of_solve_and_is_kept():
 
 
 def test_its_text_tells_options_apart():
-    """It is part of the mark of a checkpoint, and must be the same in another process."""
+    """The text is part of a checkpoint's fingerprint, and must be the same in another process."""
     assert repr(ClosedForm(METHODS["evb"], 2)) != repr(ClosedForm(METHODS["evb"], 3))
     assert " at 0x" not in repr(ClosedForm())

@@ -1,4 +1,4 @@
-"""Components that were not kept: strengths and probabilities."""
+"""Strengths and probabilities of components that were not kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_strengths_invert_what_large_matrices_show(shape):
     true = np.sqrt(p / n) * np.array([30.0, 5.0, 1.5])
     gamma = np.sqrt(4.0 * n * (1 + true) * (1 + p / (n * true)))
     np.testing.assert_allclose(strengths(gamma, 4.0, shape), true, rtol=1e-10)
-    # Below the limit nothing is known.
+    # Below the detection limit nothing is known.
     np.testing.assert_allclose(strengths(gamma[-1:] / 3, 4.0, shape), np.sqrt(p / n), rtol=1e-7)
 
 
@@ -56,7 +56,7 @@ def test_noise_alone_leaves_little_out():
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_cells_without_noise_are_held_though_a_component_is_left_out(share):
-    """With a cap at 1 the second component is left out, and no interval may forget it."""
+    """A cap of 1 leaves out the second component, and intervals must allow for it."""
     inside, without = [], []
     for seed in range(12):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The noise variance: its global minimum, its limits, and what a truncated spectrum can tell."""
+"""The noise variance: its global minimum, its limits, and its value from truncated spectra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oracles.noise import grid_minimum, twice_free_energy
 
 
 def random_spectrum(seed: int) -> tuple[np.ndarray, int, int]:
-    """Spectra of many kinds: noise with signals, power laws, steps, with shapes of all ratios."""
+    """A random spectrum and its L and M: signals in noise, power law, log-normal, or steps."""
     rng = np.random.default_rng(seed)
     L, M = (int(n) for n in rng.integers(2, 60, 2))
     n = min(L, M)
@@ -43,7 +43,7 @@ def test_evb_finds_the_global_minimum_of_500_spectra(block):
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("c2", [0.01, 1.0, 100.0])
 def test_vb_with_a_given_prior_finds_the_global_minimum(seed, c2):
-    """The noise of simple-VB against solutions at given noise on a fine grid."""
+    """Compare the noise of simple-VB with solutions at given noise on a fine grid."""
     gammas, L, M = random_spectrum(seed)
     spectrum = Spectrum(gammas / gammas[0], (L, M))
     found = solve(spectrum, "vb", prior_variance=c2)
@@ -146,7 +146,7 @@ def test_zero_db_and_maximum_likelihood():
 
 
 def test_maximum_likelihood_counts_the_zero_eigenvalues_of_wide_data():
-    """30×100 unit noise, five components: the mean over 95 eigenvalues, not over 25."""
+    """For 30×100 unit noise and rank 5, the mean is over 95 eigenvalues, not over 25."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 100))
     X -= X.mean(0)
@@ -157,7 +157,7 @@ def test_maximum_likelihood_counts_the_zero_eigenvalues_of_wide_data():
 
 
 def test_the_expected_residual_never_falls_as_the_noise_grows():
-    """What the certificate of the global minimum rests on."""
+    """The proof of the global minimum relies on this."""
     for seed in range(60):
         gammas, L, M = random_spectrum(seed)
         spectrum = Spectrum(gammas / gammas[0], (L, M))

@@ -12,7 +12,7 @@ from bayespca.spectrum.noise_law import density_of_nonzero, lower_means
 def test_the_density_has_mass_one(L, M):
     s2 = 1e200
     low, high = (s2 * (np.sqrt(L / M) + sign) ** 2 for sign in (-1, 1))
-    # Uniform in the angle, where the density is smooth at both ends.
+    # On a grid uniform in the angle, the integrand is smooth at both ends.
     angle = np.linspace(0, np.pi, 20_001)[1:-1]
     x = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
     area = np.trapezoid(
@@ -36,7 +36,7 @@ def test_the_density_is_that_of_noise(L, M):
 @pytest.mark.parametrize("ratio", [0.05, 0.48, 0.97])
 @pytest.mark.parametrize("share", [0.5, 0.75, 1.0])
 def test_means_of_the_lower_part(ratio, share):
-    """Against sums over a fine grid of eigenvalues."""
+    """Compare with sums over a fine grid of eigenvalues."""
     low, high = (1 - np.sqrt(ratio)) ** 2, (1 + np.sqrt(ratio)) ** 2
     edges = low + (high - low) * np.sin(np.linspace(0, np.pi / 2, 100_001)) ** 2
     x, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)

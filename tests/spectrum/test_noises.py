@@ -1,4 +1,4 @@
-"""Noise variances and closed forms of many spectra at once are those that are found one by one."""
+"""Noise variances and closed forms of many spectra at once are the same as one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayespca.spectrum.spectra import Spectra, closed_forms
 
 
 def gammas(seed, p):
-    """Singular values of any shape, with noise of very different features; and M."""
+    """Singular values of a random matrix with uneven noise of features, and an M for it."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 150))
     k = int(rng.integers(0, p))
@@ -25,7 +25,7 @@ def gammas(seed, p):
 
 
 def spectra_of(p, seeds):
-    """Spectra side by side, and as objectives one by one."""
+    """Many spectra as one `Spectra`, and as a list of objectives."""
     rng = np.random.default_rng(p)
     found = [gammas(1000 * p + seed, p) for seed in seeds]
     M = np.array([samples for _, samples in found])

@@ -1,4 +1,4 @@
-"""The rank posterior against sampled evidences, against truth, and at its edges."""
+"""The rank posterior against sampled evidences, against the truth, and in edge cases."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from bayespca.spectrum import Spectrum, posterior_of_rank, spheres
 
 
 def singular_values(n, p, strengths, seed=0):
-    """Those of centred rows, with spikes of these strengths in units of the detection limit."""
+    """Singular values of centred rows with spikes, in units of the detection limit."""
     rng = np.random.default_rng(seed)
     M, k = n - 1, len(strengths)
     U = np.linalg.qr(rng.standard_normal((p, p)))[0][:, :k]
@@ -23,7 +23,7 @@ def spectrum(n, p, strengths, seed=0, **options):
 
 
 def frame_average(a, s):
-    """Ours, of the same arguments as the oracle's."""
+    """The package's average, with the arguments of `oracle.log_frame_average`."""
     a = np.sort(a)[::-1]
     bulk = spheres.Values(a, np.ones(a.size), 0, a.size)
     gaps, weights = spheres.from_each_on(bulk, len(s))
@@ -89,7 +89,7 @@ def test_evidences_are_those_of_sampling(n, p, strengths):
 
 
 def drawn(seed, n, p):
-    """A small data set with up to 3 components of 0.5 to 6 limits: how many count, and its γ."""
+    """Number of components above the limit, and γ, of a small data set with up to 3 of them."""
     rng = np.random.default_rng((seed, 7))
     times = rng.uniform(0.5, 6, rng.integers(0, min(4, p)))
     strengths = times * np.sqrt(p / (n - 1))
@@ -103,8 +103,8 @@ def drawn(seed, n, p):
 
 
 def test_log_scores_of_small_data_are_those_of_the_exact_posterior():
-    """Within 0.1 nats: at the truth as far as so few data sets tell, and where the truth is drawn
-    from the exact posterior, where the loss is a divergence. docs/rank.md has it for 400 data sets.
+    """Log scores lose at most 0.1 nats, within the error of so few data sets. If the truth is drawn
+    from the exact posterior, the loss is a divergence. docs/rank.md has both for 400 data sets.
     """
     shapes = [(10, 3), (20, 3), (15, 4), (30, 4), (12, 5), (25, 5), (15, 6), (40, 6)]
     scores, divergences = [], []
@@ -119,7 +119,7 @@ def test_log_scores_of_small_data_are_those_of_the_exact_posterior():
 
 
 def test_the_oracle_of_evidences_has_that_of_one_component():
-    """Which is a sum over a grid of exact averages over a sphere."""
+    """Rank 1 has an exact evidence: a sum over a grid of averages over a sphere."""
     n, p = 15, 4
     _, gamma = drawn(3, n, p)
     found = oracle.log_evidences(gamma**2, p, n - 1, 1, n=4000, kept=0.95)[1]
@@ -127,8 +127,8 @@ def test_the_oracle_of_evidences_has_that_of_one_component():
 
 
 def test_no_number_is_impossible_that_sampling_finds_possible():
-    """One large value of three: at its own noise no component is next to impossible, at the noise
-    without components it is not.
+    """One value of three is large: rank 0 is almost impossible at the noise that fits rank 1, but
+    not at the noise that fits rank 0.
     """
     gamma, p, M = np.array([9.49, 2.49, 2.08]), 3, 9
     found = posterior_of_rank(Spectrum(gamma, (p, M))).probabilities
@@ -151,7 +151,7 @@ def test_known_noise_is_taken_as_such():
     right = posterior_of_rank(whole, noise_variance=1.0)
     assert right.rank == 2
     assert posterior_of_rank(whole, noise_variance=100.0).rank == 0
-    # Less noise than there is: what was noise must be components.
+    # If the given noise is too small, the rest of the noise must become components.
     assert posterior_of_rank(whole, noise_variance=0.25).rank > 10
 
 
@@ -209,7 +209,7 @@ def test_ranks_can_be_capped():
 
 
 def test_what_is_announced_is_right_as_often():
-    """Rank 0–5, strengths log-uniform from 0.5 to 30 limits (not the prior), four shapes."""
+    """Ranks 0–5, strengths log-uniform from 0.5 to 30 limits (unlike the prior), four shapes."""
     rng = np.random.default_rng(0)
     shapes, announced, right, scores = [(30, 13), (60, 20), (40, 90), (100, 40)], [], [], []
     for i in range(320):
@@ -243,7 +243,7 @@ def test_nats_per_component_count_up_to_half_of_all_directions():
 @pytest.mark.parametrize("strength", [1e6, 1e8, 1e10, 1e12])
 @pytest.mark.parametrize("n_weak", [0, 1])
 def test_how_strong_sure_components_are_does_not_matter(strength, n_weak):
-    """Three that nobody doubts, of noise 1e-3 to 1e-12 of them, beside none or one in doubt."""
+    """Three certain components, 10³ to 10¹² times larger, beside none or one that is in doubt."""
     gamma = singular_values(200, 20, [40.0, 30.0, 20.0] + n_weak * [1.6])
     known = gamma.copy()
     known[:3] *= 1e3

@@ -34,7 +34,7 @@ def simulated(L, M, rank, seed=0, strength=1.0):
 
 
 def test_minka_is_scikit_learns_where_that_is_defined():
-    """Well separated eigenvalues; scikit-learn leaves the constants out, so differences."""
+    """Eigenvalues are well separated; scikit-learn omits the constants, so compare differences."""
     lam, n = np.array([50.0, 20.0, 9.0, 4.0, 2.0, 1.0, 0.4]), 300
     ours = minka(Spectrum(np.sqrt(lam * n), (7, n))).log_evidence
     theirs = np.array([_assess_dimension(lam, k, n) for k in range(1, 7)])
@@ -53,7 +53,7 @@ def test_minka_constants_make_rank_zero_the_likelihood_of_white_noise():
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_find_a_clear_rank(rule, L, M, rank):
     found = [rule(simulated(L, M, rank, seed)) for seed in range(10)]
-    # The edge of the Marchenko–Pastur law is exceeded by chance now and then.
+    # Noise exceeds the edge of the Marchenko–Pastur law by chance now and then.
     assert sorted(found)[2:8] == [rank] * 6
 
 
@@ -78,14 +78,14 @@ def test_degenerate_spectra(gammas):
 
 
 def test_equal_eigenvalues_are_noise_to_minka():
-    """Their curvature is zero: taken literally, Laplace's evidence would be infinite."""
+    """Their curvature is zero, which would make Laplace's evidence infinite."""
     assert minka(Spectrum(np.full(6, 2.0), (6, 40))).rank == 0
     two = minka(Spectrum([9.0, 9.0, 1, 1, 1, 1], (6, 40)))
     assert two.rank == 2
 
 
 def test_known_noise_on_matrices_that_are_not_square():
-    """100×1000 with five components: not the full rank that another package returns."""
+    """100×1000 with five components must not give full rank, as another package does."""
     spectrum = simulated(100, 1000, 5)
     assert gavish_donoho(spectrum, noise_variance=1.0) == 5
     assert 5 <= marchenko_pastur(spectrum, noise_variance=1.0) <= 6
@@ -174,7 +174,7 @@ def centred_spectrum(kind, shape):
     ],
 )
 def test_screenot_finds_what_its_authors_program_finds(kind, shape, rank):
-    """adaptiveHardThresholding of the package screenot."""
+    """Ranks from adaptiveHardThresholding of the package screenot."""
     assert screenot(centred_spectrum(kind, shape)) == rank
 
 

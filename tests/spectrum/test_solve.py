@@ -46,7 +46,7 @@ def test_free_energy_is_eq_16_and_17_at_the_moments(method, shape):
     if method in GIVEN:
         moments, gammas = found.moments.with_unit_latent_prior(), spectrum.singular_values
     else:
-        # Components that were switched off (c = 0) have left the model.
+        # Components that are switched off (c = 0) are no longer part of the model.
         moments = found.moments.with_equal_priors()
         fields = {k: v[: found.rank] for k, v in vars(moments).items()}
         moments = dataclasses.replace(moments, **fields)
@@ -58,7 +58,7 @@ def test_free_energy_is_eq_16_and_17_at_the_moments(method, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("method", GIVEN + LEARNED)
 def test_derivatives_vanish_at_the_moments(method, shape):
-    """Numerically, in every mean, every integrated variance, and the prior where it is learned."""
+    """Numerical derivatives in each mean, each integrated variance, and the prior if learned."""
     spectrum, found = solved(method, shape)
     moments = (
         found.moments.with_unit_latent_prior()
@@ -136,7 +136,7 @@ def test_evb_is_never_above_the_trivial_solution(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ml_is_tipping_and_bishops(shape):
-    """−log likelihood of N(0, WWᵀ + σ²I) at their W and σ², by a dense Gaussian."""
+    """F is −log likelihood of N(0, WWᵀ + σ²I) at Tipping and Bishop's W and σ²."""
     L, M = shape
     rng = np.random.default_rng(3)
     V = rng.normal(size=(L, 3)) @ rng.normal(size=(3, M)) + rng.normal(size=(L, M))
@@ -222,7 +222,7 @@ def test_at_the_threshold_both_free_energies_are_the_same():
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
 def test_so_many_components_are_kept_as_were_asked_for(rank):
-    """At the noise of that rank's own lowest free energy."""
+    """The noise is the best one for that rank."""
     rng = np.random.default_rng(2)
     V = rng.normal(size=(10, 2)) @ rng.normal(size=(2, 14)) + 1.3 * rng.normal(size=(10, 14))
     spectrum = Spectrum(np.linalg.svd(V, compute_uv=False), V.shape)
@@ -256,7 +256,7 @@ def test_aistats_table_1_uci(name, load_data):
 
 @pytest.mark.parametrize(("L", "M", "rank", "printed_epb"), [(100, 300, 20, 20), (400, 500, 5, 8)])
 def test_aistats_table_1_artificial(L, M, rank, printed_epb):
-    """Noise known to be 1. EVB and local-EMAP are right in every draw; local-EPB varies with it."""
+    """Noise is known to be 1. EVB and local-EMAP are always right; local-EPB varies by draw."""
     draws = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -305,7 +305,7 @@ def test_scale_leaves_ranks_alone(method, factor):
     noise_variance=st.sampled_from(["auto", "0db", 1e-3, 10.0]),
 )
 def test_any_spectrum_has_an_answer(gammas, extra, wide, method, noise_variance):
-    """No warning from NumPy (they are errors here), a legal rank, finite noise, shrunk values."""
+    """No NumPy warnings (errors in tests), a legal rank, finite noise, non-negative values."""
     n = len(gammas)
     shape = (n, n + extra) if wide else (n + extra, n)
     options = {"max_rank": n // 2} if method == "ml" else {}
@@ -341,7 +341,7 @@ def test_all_zero_data(method, shape):
 
 
 def test_single_value_and_single_feature():
-    """One feature: no direction can be told from noise, however many samples."""
+    """With one feature, signal cannot be told from noise, however many samples there are."""
     found = solve(Spectrum([7.0], (1, 50)))
     assert found.rank == 0
     assert found.noise_variance == pytest.approx(49 / 50)

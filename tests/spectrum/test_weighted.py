@@ -1,4 +1,4 @@
-"""Rows that count by weights: a number of samples that is not whole, and a floor of the noise."""
+"""Weighted rows: a fractional number of samples, and a lower bound on the noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_closed_form_is_the_minimum_over_weighted_rows(strength):
     r = rng.uniform(0.3, 1.0, size=9)
     found = solve(weighted_spectrum(X, r), max_rank=1)
     assert found.rank == (strength > 0)
-    # Where the component is dropped, its prior variance goes to zero, and the search stops early.
+    # If the component is dropped, its prior variance goes to zero and the optimiser stops early.
     assert found.free_energy == pytest.approx(least_free_energy(X, r, rng), abs=1e-4)
 
 
@@ -40,7 +40,7 @@ def test_rows_that_count_twice_are_rows_that_are_there_twice():
 
 @pytest.mark.parametrize("M", [0.2, 0.9, 1.4, 2.6])
 def test_fewer_rows_than_singular_values(M):
-    """What cannot be kept is noise; below one sample nothing is left to find components in."""
+    """Everything is noise; with less than one sample there can be no component."""
     found = solve(Spectrum(np.ones(int(M)), (6, M), 5.0, n_values=6))
     assert found.rank == 0
     assert found.noise_variance == pytest.approx(5.0 / (6 * M), rel=1e-12)
@@ -80,7 +80,7 @@ def test_zeros_have_the_least_noise_allowed():
 
 
 def test_the_minimum_at_the_floor_is_found():
-    """As little noise as allowed is best, and with more of it one component has a second slope."""
+    """The least noise is best; with one component F rises from there, but falls again later."""
     spectrum = Spectrum([1.0], (6, 1.238), 1.0, n_values=6)
     found = solve(spectrum, least_noise=1e-10)
     given = solve(spectrum, noise_variance=1e-10)

@@ -1,9 +1,9 @@
-// CUDA kernels for what array libraries have no call for, or one that is several times slower.
+// CUDA kernels for computations that array libraries lack, or do several times more slowly.
 //
-// Each index that is a thread's own walks on by the size of the block, so that a block of any shape
-// computes the same, unless it says otherwise. The tests compile this file for the CPU as well.
+// A thread's index advances by the size of the block, so that blocks of any shape give the same
+// result, unless a comment says otherwise. The tests also compile this file for the CPU.
 
-// Where row g of a packed triangle of H rows would have its column 0.
+// Position that column 0 of row g would have in a packed triangle of H rows.
 __device__ int row_begins(const int g, const int H)
 {
     return g * H - g * (g + 1) / 2;
@@ -21,12 +21,12 @@ __device__ int row_of(const int entry, const int H)
     return g;
 }
 
-// Minus the inverse of C, in its place, and 1/pivots: one pivot after another is swept out. Pivots
-// are the squares of the diagonal of Cholesky's factor, so that this is as accurate.
+// Replace C by minus its inverse, sweeping out one pivot after another, and store 1/pivot of each.
+// Pivots are the squared diagonal of Cholesky's factor, so this is as accurate as Cholesky.
 #if ROWS
-// Each thread keeps a column in its registers, H <= ROWS <= blockDim.x, with 1 on the diagonal beyond
-// H. The compiler has to know which register is meant, so that rows move up by one with each pivot,
-// which is always the first: after ROWS of them they are where they were. Shared x: 2 * ROWS.
+// Each thread keeps one column in registers: H <= ROWS <= blockDim.x, with 1 on the diagonal beyond
+// H. The compiler must know the index of each register, so rows move up by one with each pivot, and
+// the pivot is always in row 0: after ROWS pivots they are back in place. Shared x: 2 * ROWS.
 __device__ void invert(const int H, const int width, double *C, double *x, double *pivots)
 {
     const int h = threadIdx.x;
@@ -35,7 +35,7 @@ __device__ void invert(const int H, const int width, double *C, double *x, doubl
     for (int g = 0; g < ROWS; g++)
         column[g] = g < H && h < H ? C[g * width + h] : g == h;
     for (int k = 0; k < ROWS; k++) {
-        double *row = x + (k & 1) * ROWS;  // the other half may still be read
+        double *row = x + (k & 1) * ROWS;  // other threads may still read the other half
         if (h < ROWS)
             row[h < k ? h - k + ROWS : h - k] = column[0];
         __syncthreads();
@@ -74,16 +74,16 @@ __device__ void invert(const int H, const int width, double *C, double *x, doubl
 }
 #endif
 
-// The posterior of rows given that of columns, pattern by pattern, a block for each pattern:
-// `kernels.by_numpy` says what is computed.
+// Posterior of rows given that of columns, with one block per pattern; `kernels.by_numpy` defines
+// the result.
 //
-// gram    (patterns, pitch): packed sums of <bb'> in; covariances out, unless there is `second`.
-// pull    (rows, H): in; means out.
-// starts  where the rows of each pattern begin, with their number at the end; null where each
-//         pattern has one row.
-// second  (patterns, (H + 1)(H + 2)/2): packed sums of <aa'>; null where they are not wanted.
-// shares  (patterns): what the covariances of the rows of each pattern count; null for share each.
-// last_a  (rows): the last entry of each row's a; null where it is 1.
+// gram    (patterns, pitch): packed sums of <bb'> in; covariances out, unless `second` is given.
+// pull    (rows, H): pull of each row in; means out.
+// starts  first row of each pattern, and the number of rows at the end; null if each pattern has
+//         one row.
+// second  (patterns, (H + 1)(H + 2)/2): packed sums of <aa'> out; null if they are not wanted.
+// shares  (patterns): total weight of the covariances of a pattern's rows; null for share per row.
+// last_a  (rows): last entry of each row's a; null if all are 1.
 //
 // Shared memory: H * (H | 1) + H + 2 * max(ROWS, H) numbers.
 extern "C" __global__ void update_rows(
@@ -92,7 +92,7 @@ extern "C" __global__ void update_rows(
     const double s2, double *second, double *log_dets)
 {
     extern __shared__ double memory[];
-    const int width = H | 1;  // odd, so that a column does not lie in one bank of the memory
+    const int width = H | 1;  // odd, so that a column does not lie in one memory bank
     double *C = memory, *pivots = C + H * width, *x = pivots + H;
     const int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     const long long pattern = blockIdx.x;
@@ -148,7 +148,7 @@ extern "C" __global__ void update_rows(
         }
 }
 
-// Sums of x over what is there in each row of a mask, a warp for each row.
+// Sums of x over the true cells of each row of a mask, with one warp per row.
 extern "C" __global__ void add_up_where(
     const bool *mask, const long long m, const int p, const double *x, double *sums)
 {
@@ -163,8 +163,8 @@ extern "C" __global__ void add_up_where(
         sums[row] = sum;
 }
 
-// Sums of the columns of X - shift and of their squares, in float64, over a part of the rows for
-// each block in y. `shift` and `squares` may be null.
+// Sums of the columns of X - shift and of their squares, in float64; each block in y adds up one
+// part of the rows. `shift` and `squares` may be null.
 template <typename Number>
 __device__ void add_up(
     const Number *X, const long long n, const long long p, const long long pitch,
