@@ -1,4 +1,4 @@
-"""torch, CuPy and array-api-strict arrays: in, computed where they live, and the same out."""
+"""torch and array-api-strict arrays: results are of the same kind, in the same place."""
 
 from __future__ import annotations
 

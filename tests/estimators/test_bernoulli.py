@@ -1,4 +1,4 @@
-"""`BernoulliMixture` as users meet it."""
+"""`BernoulliMixture` as users see it."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_a_failed_fit_leaves_the_model_alone():
 
 
 def test_probabilities_of_clusters_that_overlap_are_less_certain():
-    """Their standard deviations are those of posterior draws, by Gibbs sampling."""
+    """Standard deviations must agree with those of posterior draws by Gibbs sampling."""
     rng = np.random.default_rng(3)
     p = np.array([[0.75] * 6, [0.3] * 6])
     rows = (rng.random((400, 6)) < p[rng.integers(2, size=400)]).astype(float)
@@ -243,7 +243,7 @@ def test_probabilities_of_clusters_that_overlap_are_less_certain():
 
 
 def _drawn_means(rows, p, weights, rng, n=4000):
-    """Draws of p from the posterior with uniform priors, in turns with the clusters of rows."""
+    """Gibbs draws of p under uniform priors, in alternation with the clusters of the rows."""
     found = []
     for _ in range(n):
         log_joint = rows @ np.log(p).T + (1 - rows) @ np.log1p(-p).T + np.log(weights)

@@ -1,4 +1,4 @@
-"""`BinaryPCA` as users meet it."""
+"""`BinaryPCA` as users see it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_densities(model):
     assert rows.shape == (250,)
     assert model.score(HOLES) == pytest.approx(rows.mean())
     assert model.score_samples(np.full((1, 30), np.nan)) == pytest.approx(0, abs=1e-9)
-    # Without the rows' own energies the free energy is that of columns.
+    # The free energy adds the energies of the columns to those of the rows.
     assert -rows.sum() < model.free_energy_
     flipped = np.where(np.isnan(HOLES), np.nan, 1 - HOLES)
     assert model.score(flipped) < model.score(HOLES)
@@ -236,7 +236,7 @@ def test_mistakes_are_named(data, options, match):
 
 
 def test_digits(load_data):
-    """Optical digits above 7, a fifth of the cells hidden; 600 rows and few sweeps, for speed."""
+    """Optical digits binarized at 7, a fifth of them hidden; 600 rows and few sweeps, for speed."""
     data = load_data("optdigits")["X"][:600]
     binary = data > 7
     hidden = np.random.default_rng(0).random(binary.shape) < 0.2
@@ -249,7 +249,7 @@ def test_digits(load_data):
 
 
 def test_scores_know_that_loadings_are_uncertain(model):
-    """With certain loadings standard deviations are those of r(a); else they are larger."""
+    """With certain loadings, standard deviations are those of r(a); otherwise they are larger."""
     posterior, cells = model.fit_.posterior, bits(BinaryCells(HOLES[:50] == 1, ~HIDDEN[:50]))
     certain = replace(posterior, b_cov=1e-12 * posterior.b_cov)
     _, wide = reading.scores(posterior, cells)
@@ -257,7 +257,7 @@ def test_scores_know_that_loadings_are_uncertain(model):
     settled = next(reading._by_block(certain, cells))
     M = certain.basis
     own = np.sqrt(np.einsum("kh,nhl,kl->nk", M, settled.rows.matrices, M))
-    # Steps end when next to nothing is left to gain: to three digits of a standard deviation.
+    # Steps stop just short of the optimum, with standard deviations right to three digits.
     assert narrow == pytest.approx(own, rel=1e-3)
     factorised = next(reading._by_block(posterior, cells)).rows.matrices
     assert (wide > np.sqrt(np.einsum("kh,nhl,kl->nk", M, factorised, M))).all()
@@ -269,7 +269,7 @@ SHORT = {"method": "gibbs", "n_warmup": 60, "n_draws": 60, "thin": 1, "random_st
 
 
 def with_short_chains():
-    """Such short ones may well not have mixed."""
+    """Fit with chains so short that they may not have mixed, without the warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return BinaryPCA(**SHORT).fit(HOLES)

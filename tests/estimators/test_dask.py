@@ -1,4 +1,4 @@
-"""BayesianPCA on Dask collections: the answers of data in memory, lazily where that is possible."""
+"""BayesianPCA on Dask collections: the same answers as in memory, lazy where possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lazy(X, rows=ROWS, columns=COLUMNS):
 
 
 def same(ours, theirs, tol=1e-8):
-    """Whether two fits are the same, in what is identified."""
+    """Assert that two fits agree in everything that is identified."""
     assert ours.n_components_ == theirs.n_components_
     assert ours.n_samples_ == theirs.n_samples_
     assert np.asarray(ours.noise_variance_) == pytest.approx(theirs.noise_variance_, rel=tol)
@@ -69,10 +69,10 @@ def test_options_and_methods(options, is_wide):
     x = lazy(X)
     if is_wide:
         X, x = np.ascontiguousarray(X.T), x.T
-    # Workers add up what shows noise of columns, and nothing of rows.
+    # test_dask_noise.py tests the choice of the noise.
     options = {"noise": "isotropic"} | options
     found = BayesianPCA(**options).fit(x)
-    # Few rows are gathered where their columns are to be whitened.
+    # Wide data are gathered in memory if each column has its own noise.
     gathered = is_wide and options["noise"] == "per-feature"
     assert found.engine_ == ("dense" if gathered else "dask")
     same(found, BayesianPCA(**options).fit(X))
@@ -115,14 +115,14 @@ def test_unknown_chunk_sizes_stay_unknown():
 
 
 def test_few_rows_of_unknown_number():
-    """More columns than rows, but Dask cannot know."""
+    """There are more columns than rows, but Dask cannot know that."""
     X = np.ascontiguousarray(matrix().T)
     x = da.from_array(X, chunks=(4, 200))
     same(BayesianPCA().fit(x[x[:, 0] > -np.inf]), BayesianPCA().fit(X))
 
 
 def test_signals_far_above_the_noise_take_a_second_pass():
-    """The scatter matrix squares the condition number; triangles do not."""
+    """The scatter matrix squares the condition number; triangular factors do not."""
     rng = np.random.default_rng(0)
     X = 1e7 * rng.normal(size=(300, 2)) @ rng.normal(size=(2, 20)) + rng.normal(size=(300, 20))
     exact = BayesianPCA(engine="dense")
@@ -159,7 +159,7 @@ def test_numbers_of_any_size(factor, is_wide):
     assert found.noise_variance_ / factor / factor == pytest.approx(reference, rel=1e-7)
 
 
-# --- what a fitted model does ------------------------------------------------------------------
+# --- methods of a fitted model -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -258,7 +258,7 @@ def test_the_record_is_that_of_any_fit(tmp_path):
 
 def test_rank_rules():
     X = matrix()
-    # The others look at the rows again.
+    # The other rules need the rows themselves.
     spectral, whole = rank_report(lazy(X)).ranks(), rank_report(X).ranks()
     assert {"EVB", "most probable", "Minka", "ScreeNOT", "parallel analysis"} <= set(spectral)
     assert spectral == {name: whole[name] for name in spectral}
@@ -280,7 +280,7 @@ def test_arrays_in_memory_may_be_cut_up():
     same(found, BayesianPCA().fit(X))
 
 
-# --- what will not do --------------------------------------------------------------------------
+# --- bad input ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [False, True])

@@ -27,7 +27,7 @@ RANK, FEATURES = 3, 20
 
 @pytest.fixture(scope="module")
 def cluster():
-    # On a busy machine a worker takes longer to start again than the cluster usually waits for it.
+    # On a busy machine, a worker takes longer to restart than the cluster waits by default.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
         LocalCluster(
@@ -86,9 +86,9 @@ def test_a_cluster_of_processes(client):
 
 @pytest.mark.parametrize(("way", "n_blocks", "p"), [("matrix", 40, 20), ("products", 5, 800)])
 def test_a_worker_is_killed(client, monkeypatch, way, n_blocks, p):
-    """The scheduler gives its blocks to the others, and a new one is started.
+    """The other workers take over its blocks, and a new worker is started.
 
-    What was kept on the worker that is gone, as the tall basis of products is, is made again.
+    Results kept on the lost worker, such as the tall basis of products, are computed again.
     """
     if way == "products":
         monkeypatch.setattr(map_reduce, "GRAM_WIDTH", 100)
@@ -119,7 +119,7 @@ def test_a_worker_is_killed(client, monkeypatch, way, n_blocks, p):
 
 
 def test_a_worker_is_killed_that_keeps_rows(client):
-    """Where rows have noise of their own, what it kept is made again between two rounds."""
+    """If rows have their own noise, the rows it kept are read again between two rounds."""
     pids, data, killed = set(client.run(os.getpid).values()), collection(6), []
 
     def kill(step, info):
@@ -164,7 +164,7 @@ def noise_table():
 
 
 def cheap_block(seed, n=400_000):
-    """Noise that repeats, and two components: quick to make, 64 MB."""
+    """64 MB that are quick to make: repeating noise and two components."""
     rng = np.random.default_rng(seed)
     X = np.resize(noise_table(), (n, 40))
     X[:, :2] += 3 * rng.standard_normal((n, 1), dtype=np.float32)
@@ -174,7 +174,7 @@ def cheap_block(seed, n=400_000):
 
 @pytest.mark.slow
 def test_eight_gigabytes_by_workers_of_one(client):
-    """Each worker may take 1 GB, and would be killed beyond."""
+    """A worker that uses more than 1 GB is killed."""
     n_blocks = 125
     parts = [
         da.from_delayed(delayed(cheap_block)(i), (400_000, 40), np.float32) for i in range(n_blocks)
@@ -182,7 +182,7 @@ def test_eight_gigabytes_by_workers_of_one(client):
     data = da.concatenate(parts)
     assert data.nbytes == 8e9
     pids = set(client.run(os.getpid).values())
-    # What repeats would be components, 38 of them, where noise may differ between columns.
+    # If noise could differ between columns, its repeating pattern would count as 38 components.
     found = BayesianPCA(n_components=2, noise="isotropic").fit(data)
     assert found.n_samples_ == 400_000 * n_blocks
     weights = np.sort(np.abs(found.components_), axis=1)
@@ -195,7 +195,7 @@ def program(name):
 
 
 def test_the_scheduler_is_lost(tmp_path):
-    """One sentence, and the estimator is as it was."""
+    """The fit must end in one clear error and leave the estimator unchanged."""
     file = tmp_path / "scheduler.json"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     common = ("--scheduler-file", str(file), "--no-dashboard")
@@ -239,7 +239,7 @@ PERSISTED = {
 
 @pytest.mark.parametrize("kind", PERSISTED)
 def test_what_workers_keep_already_is_read_there(client, kind):
-    """`persist`, which the page on Dask recommends for data that are read several times."""
+    """The documentation recommends `persist` for data that are read several times."""
     X = PERSISTED[kind](collection(3).persist())
     values = X.compute()
     model = BayesianPCA(noise="isotropic").fit(X)
@@ -249,7 +249,7 @@ def test_what_workers_keep_already_is_read_there(client, kind):
 
 
 def test_every_method_takes_what_workers_keep(client):
-    """With and without holes: the lazy answers are those of the same rows in memory."""
+    """Lazy answers must equal those of the same rows in memory, with and without holes."""
     X = collection(3, 6).persist()
     values = X.compute()
     model = BayesianPCA(noise="isotropic").fit(X)

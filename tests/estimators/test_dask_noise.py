@@ -1,4 +1,4 @@
-"""Noise of rows and columns on Dask: the answers of data in memory, however rows are cut up."""
+"""Noise of rows and columns on Dask: the same answers as in memory, however rows are chunked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lazy(X, chunks="unequal"):
 
 
 def same(ours, theirs, tol=1e-7):
-    """Everything that is identified."""
+    """Assert that two fits agree in everything that is identified."""
     assert ours.n_components_ == theirs.n_components_
     assert ours.noise_ == theirs.noise_
     assert ours.n_samples_ == theirs.n_samples_
@@ -70,7 +70,7 @@ OPTIONS = [
 ]
 
 
-# Without a prior, variances of both sides run away together.
+# Without a prior, the variances of rows and columns would run away together.
 CASES = [(noise, options) for noise in ROWS for options in OPTIONS]
 CASES += [("per-sample", {"method": "ml", "n_components": 3})]
 
@@ -166,7 +166,7 @@ def test_the_noise_is_chosen(kind, options):
 
 @pytest.mark.parametrize("kind", CHOSEN)
 def test_some_rows_choose_for_many(kind, monkeypatch):
-    """The same as in memory; the fit goes on from that of the rows that chose."""
+    """The result equals that in memory; the fit continues from the rows that chose the noise."""
     few_are_many(monkeypatch)
     X = made(kind)
     found, theirs = (BayesianPCA().fit(x) for x in (lazy(X), X))
@@ -194,8 +194,8 @@ def test_heights_that_are_not_known_choose_too(monkeypatch):
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("kind", ["white", "both"])
 def test_how_often_the_data_are_read(kind, many, monkeypatch):
-    """Once for the fit with equal noise, once to look at rows; rows with noise of their own are
-    summed up and kept.
+    """Once for the fit with equal noise and once to examine rows; many rows with their own noise
+    are read twice more, to be summed and to be kept on the workers.
     """
     if many:
         few_are_many(monkeypatch)
@@ -215,7 +215,7 @@ def test_how_often_the_data_are_read(kind, many, monkeypatch):
 def test_words_where_cells_have_errors_of_their_own(many, monkeypatch):
     if many:
         few_are_many(monkeypatch)
-    # Rows with noise of their own explain most of it; of 120 rows this set leaves 12 nats over.
+    # Noise of rows explains most of these errors; with 120 rows, this seed leaves 12 nats.
     X = made("gross", seed=3)
     found = BayesianPCA().fit(lazy(X))
     assert BayesianPCA().fit(X).noise_ == "student-cells"
@@ -254,7 +254,7 @@ def with_holes(kind, n=N, p=P, *, whole=False):
 
 
 def words(model):
-    """Advice without its nats: those of a draw, which turns with the signs of components."""
+    """Advice without its nats, which come from a draw that depends on the signs of components."""
     return [(one.code, one.text.partition(", by ")[0]) for one in model.status_.advice]
 
 

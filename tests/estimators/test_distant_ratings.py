@@ -1,4 +1,4 @@
-"""Ratings on Dask: what the fit in memory finds, and predictions when they are asked for."""
+"""Ratings on Dask: fits equal those in memory, and predictions are lazy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ distributed = pytest.importorskip("distributed")
 
 
 def table(n=120, m=25, rank=2, *, seed=0, share=0.35):
-    """Ratings in any order, by users and of items whose ids are no places."""
+    """Ratings in random order, with ids of users and items that are not their positions."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) + 0.5 * rng.normal(size=(n, m))
     X += 3 + 0.5 * rng.normal(size=(n, 1)) + 0.4 * rng.normal(size=m)
@@ -50,7 +50,7 @@ def assert_same(found, expected, frame, *, rtol=1e-8):
     assert_allclose(found.noise_variance_, expected.noise_variance_, rtol=rtol)
     assert_allclose(found.free_energy_, expected.free_energy_, rtol=rtol)
     assert_allclose(found.mean_, expected.mean_, rtol=rtol)
-    # Users in the order of the model in memory, whichever that of the ids is.
+    # The two models may list users in different orders; compare them in that of `expected`.
     users = expected.users_[:, None]
     assert_array_equal(np.sort(found.users_), np.sort(expected.users_))
     assert_array_equal(found.items_, expected.items_)
@@ -90,7 +90,7 @@ def test_it_is_the_fit_in_memory(options, synchronous):
 def test_partitions_change_nothing(npartitions, synchronous):
     frame = table()
     given = dd.from_pandas(frame, npartitions=npartitions)
-    # One that holds nothing.
+    # Add an empty partition.
     given = dd.concat([given, given[given["what"] < 0]])
     found = fitted(given)
     assert_same(found, fitted(frame), frame)
@@ -182,7 +182,7 @@ def test_a_fit_that_was_broken_off_is_taken_up(tmp_path, monkeypatch, synchronou
 
 
 def without(frame, column, value):
-    """With something else in the fifth row."""
+    """The frame with `value` in the fifth row of a column."""
     changed = frame.astype({column: object}) if isinstance(value, str) else frame.copy()
     changed.loc[4, column] = value
     return changed
@@ -236,7 +236,7 @@ def test_threads():
 
 def test_processes_a_worker_that_is_killed_and_a_scheduler_that_is_lost():
     frame = table()
-    # A start that takes few passes.
+    # This start needs few passes.
     options = {"n_components": 2, "init": "random", "random_state": 0}
     expected = fitted(frame, **options)
     with (

@@ -1,4 +1,4 @@
-"""Views on Dask: what the fit in memory finds, and answers when they are asked for."""
+"""Views on Dask: fits equal those in memory, and answers are lazy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def synchronous():
 
 
 def tables(holes=False, absent=0, seed=1):
-    """Three views; a column that does not vary, one without values, and rows that lack a view."""
+    """Three views with a constant column; optionally holes, an empty column and absent rows."""
     _, found, pattern = simulated(seed, n=200, sizes=(40, 30, 20))
     found = pierced(found, 0.1) if holes else found
     found[0][:, 3] = 2.5
@@ -38,7 +38,7 @@ def tables(holes=False, absent=0, seed=1):
 
 
 def lazy(views, rows=ROWS):
-    """Each view cut up in its own way."""
+    """The views as Dask arrays, each chunked in a different way."""
     chunks = [(rows, -1), (rows, 7), (-1, -1)]
     return {
         name: da.from_array(x, chunks=how)
@@ -71,7 +71,7 @@ def test_holes_and_absent_rows_are_fitted_as_in_memory():
     views, _ = tables(holes=True, absent=70)
     expected = MultiViewPCA(noise="isotropic", tol=1e-10).fit(views)
     found = MultiViewPCA(noise="isotropic", tol=1e-10).fit(lazy(views))
-    # The starts differ: there, noise is that of holes filled once, here that of settled sweeps.
+    # The starts differ: in memory, noise is that of holes filled once; on Dask, that of a full PCA.
     assert_same(found, expected, 1e-4)
     assert found.status_.advice == expected.status_.advice
 
@@ -123,7 +123,7 @@ def test_one_matrix_whose_views_are_mixed_and_a_view_in_memory(tmp_path):
     assert found.active_.tolist() == expected.active_.tolist()
     found.save(tmp_path / "m.bpca")
     again = load(tmp_path / "m.bpca")
-    # Columns of tables go to their places among those of the matrix.
+    # Columns of separate tables are put in the places they had in the matrix.
     mixed = {"genes": lazy(views)["genes"], "clinic": views["clinic"]}
     assert_allclose(
         again.transform(mixed).compute(),

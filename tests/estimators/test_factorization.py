@@ -1,4 +1,4 @@
-"""`MatrixFactorization`: predictions, ids of every kind, and sentences for what will not do."""
+"""`MatrixFactorization`: predictions, ids of every kind, and clear errors for bad input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METHODS = ["evb", "epb", "emap"]
 
 
 def simulated(n=45, m=30, rank=2, share=0.6, *, noise=0.3, seed=0):
-    """A matrix with biases, and the cells that are rated."""
+    """A low-rank matrix with biases and noise, and the indices of its rated cells."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) + 3
     X += 0.7 * rng.normal(size=(n, 1)) + 0.7 * rng.normal(size=m) + noise * rng.normal(size=(n, m))
@@ -123,7 +123,7 @@ def test_random_starts_follow_the_seed():
     assert not np.array_equal(predictions(first), predictions(other))
 
 
-# --- every way in ------------------------------------------------------------------------------
+# --- kinds of input ----------------------------------------------------------------------------
 
 
 def test_all_forms_of_a_matrix_are_the_same_ratings():
@@ -180,7 +180,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_columns_of_every_library(kind):
-    # A category of pandas is made of its own categories.
+    # As text or categories, items and ratings would not be numbers.
     numbers = COLUMNS["list" if "categor" in kind or "string" in kind else kind]([3, 1, 1, 3])
     ratings_ = COLUMNS["list" if "categor" in kind or "string" in kind else kind]([1, 2, 3, 4])
     model = MatrixFactorization().fit_ratings(COLUMNS[kind](NAMES), numbers, ratings_)
@@ -374,13 +374,13 @@ def test_similar_items(fitted):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_new_user_is_folded_in(method):
-    """As a user who was there, given the same items: rows follow from columns at the end."""
+    """A known user's ratings give that user's predictions: at the end, rows follow from columns."""
     model = MatrixFactorization(method, n_components=2, tol=1e-10).fit_ratings(I, J, X[I, J])
     mine = J[I == 5]
     mean, std = model.predict_new(mine, X[5, mine], return_std=True)
     expected, expected_std = model.predict(5, model.items_, return_std=True)
     np.testing.assert_allclose(mean, expected, rtol=1e-4)
-    # What is uncertain of the items that are rated counts for both.
+    # Both include the uncertainty of the rated items.
     np.testing.assert_allclose(std, expected_std, rtol=1e-4)
     some = model.predict_new(mine, X[5, mine], targets=[3, 4])
     assert some[0] == pytest.approx(mean[3])
@@ -415,7 +415,7 @@ def test_score(fitted):
         fitted.score(np.ones((4, 2)), np.ones(3))
 
 
-# --- what will not do --------------------------------------------------------------------------
+# --- bad input ---------------------------------------------------------------------------------
 
 NOT_RATINGS = {
     "text": ([1, 2], [1, 2], [3, "good"], r"ratings must be numbers, .* 'good' at position 1"),
@@ -505,7 +505,7 @@ def test_rows_and_columns_without_ratings_have_the_answer_of_the_prior():
     model = MatrixFactorization(n_components=2).fit(empty)
     assert "users without any rating: 2." in str(model.status_)
     assert "items without any rating: 1." in str(model.status_)
-    # The prior takes one step more than the posteriors.
+    # The prior is updated once more than the posteriors, so deviations differ a little.
     with pytest.warns(UserWarning, match="not among those of the fit"):
         mean, std = model.predict([3, 999], 0, return_std=True)
     assert mean[0] == pytest.approx(mean[1])
@@ -525,7 +525,7 @@ def test_the_smallest_data(method, biases):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             model.fit_ratings(["u"] * n, list(range(n)), values)
-        # Without a mean that is taken off, ratings of 3 are no zeros.
+        # Without biases no mean is subtracted, so equal ratings of 3 are not all zero.
         if biases or not values[0]:
             assert "All ratings are the same" in str(told[0].message)
         with pytest.warns(UserWarning, match="not among those of the fit"):
@@ -663,7 +663,7 @@ def test_the_trace_can_be_drawn():
 @pytest.mark.parametrize("method", ["evb", "epb", "emap"])
 @pytest.mark.parametrize("value", [0.0, 1.0, 5.0])
 def test_ratings_that_are_all_the_same(method, value):
-    """Likes: what is not rated is unknown, and all that is known is the same."""
+    """As with likes: all known ratings are equal, and all others are unknown."""
     X = np.full((12, 7), value)
     X[::3, ::2] = np.nan
     with pytest.warns(UserWarning, match="All ratings are the same"):
@@ -690,13 +690,13 @@ def _day(u: int) -> datetime.date:
         (int, _day, "of type date, but the ids of the fit are numbers"),
         (int, lambda u: np.datetime64(_day(u)), "of type datetime64, but the ids .* are numbers"),
         (_day, str, "of type str, but the ids of the fit are of type date"),
-        # Equal to a person, but not as keys.
+        # A person would call these equal, but as keys they differ.
         (_day, lambda u: datetime.datetime(2020, 1, 1 + u), "of type datetime, .* of type date, "),
         (_day, lambda u: np.datetime64(_day(u)), "of type datetime64, .* of type date, as"),
     ],
 )
 def test_ids_of_another_type_are_told(known, asked, words):
-    """They would all be strangers, whose predictions are means."""
+    """Otherwise all would count as unknown users, whose predictions are means."""
     users = [known(u) for u in PAIRS[:, 0].tolist()]
     model = MatrixFactorization().fit_ratings(users, PAIRS[:, 1], SCORES)
     others = [asked(u) for u in PAIRS[:, 0].tolist()]
@@ -752,7 +752,7 @@ def test_ids_and_ratings_of_other_libraries_are_brought_here(library):
     xp = pytest.importorskip(library, reason=f"{library} is not installed")
     place = {}
     if library == "array_api_strict":
-        # NumPy cannot read arrays of this device, as it cannot read those of a GPU.
+        # NumPy cannot read arrays on this device, just as it cannot read those on a GPU.
         place = {"device": xp.Device("device1")}
     rng = np.random.default_rng(0)
     i, j = np.nonzero(rng.random((20, 10)) < 0.6)

@@ -1,4 +1,4 @@
-"""Paths of files: small ones are read whole, as the command does, holes and all."""
+"""Fits from file paths: small files are read whole, as by the command, and may have holes."""
 
 from __future__ import annotations
 

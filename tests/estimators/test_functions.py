@@ -156,7 +156,7 @@ def test_rank_report_says_which_rules_large_and_sparse_data_lack():
 
 
 def test_a_probability_of_a_rank_is_never_nothing():
-    """0.000 would be a certainty, and is not what the command prints."""
+    """0.000 would claim certainty, and the command does not print it either."""
     report = RankReport(evb=1, noise_variance=1.0, threshold=1.0, evb_probability=1e-300)
     assert "probability under 0.1 %, if all noise is equal" in str(report)
 
@@ -172,7 +172,7 @@ def test_rank_report_of_what_does_not_vary():
 
 
 def with_dead(X, rows, columns):
-    """Rows and columns of zeros scattered among those of X."""
+    """X with rows and columns of zeros scattered among its own, and the places of its own."""
     n, p = X.shape
     out = np.zeros((n + rows, p + columns))
     rng = np.random.default_rng(1)
@@ -184,7 +184,7 @@ def with_dead(X, rows, columns):
 @pytest.mark.parametrize("shape", [(40, 0), (0, 150), (40, 150)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_dead_channels_say_nothing_of_the_noise(shape, turned):
-    """The rank, the noise and the matrix are those of what is not zero, whichever way it lies."""
+    """Rank, noise and matrix must be those of the nonzero part, also if transposed."""
     X = low_rank(100, 50, 3, random_state=0).X
     Y, live = with_dead(X, *shape)
     Y = Y.T if turned else Y

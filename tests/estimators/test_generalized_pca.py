@@ -1,4 +1,4 @@
-"""`GeneralizedPCA` as users meet it."""
+"""`GeneralizedPCA` as users see it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLOURS = np.array(["red", "green", "blue"])
 
 
 def frame(n=300, seed=0):
-    """Columns of all kinds that two scores are behind, complete."""
+    """A complete table with columns of all kinds, generated from two scores."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, 2))
 
@@ -36,7 +36,7 @@ def frame(n=300, seed=0):
 
 
 def pierced(X, share=0.2, seed=1):
-    """With holes, in types that can have them, and where they are."""
+    """The table with holes, in types that allow them, and the mask of the holes."""
     hidden = np.random.default_rng(seed).random(X.shape) < share
     hidden[0] = False
     out = X.astype({name: "Int64" for name in X if name.startswith("visits")})
@@ -116,7 +116,7 @@ def test_intervals_and_probabilities_of_holes(model):
         held = (low <= truth[some].astype(float)) & (truth[some].astype(float) <= high)
         inside.append(held.mean())
         assert np.isnan(holes["probability"][some]).all()
-    # Those of counts hold at least as much as they say, as counts are whole.
+    # Intervals of counts end at whole numbers, so they may cover more than their level.
     assert 0.85 < inside[0] < 0.95
     assert 0.87 < inside[1] < 0.99
     labels = np.array([name.startswith(("smokes", "colour", "stage")) for name in holes["column"]])
@@ -170,7 +170,7 @@ def test_densities_have_the_units_of_the_data(model):
     scaled = GeneralizedPCA().fit(wider)
     assert scaled.n_components_ == 2
     count = int(HOLES["size0"].notna().sum())
-    # Sweeps end when next to nothing is left to gain.
+    # Sweeps stop just short of the optimum.
     expected = model.free_energy_ + count * np.log(1000)
     assert scaled.free_energy_ == pytest.approx(expected, rel=1e-5)
     assert scaled.score_samples(wider).sum() == pytest.approx(
@@ -217,7 +217,7 @@ def test_arrays_of_numbers_and_of_texts():
 
 
 def test_zeros_and_ones_are_binary_pca():
-    """The same model by the same code: the free energy and the probabilities are the same."""
+    """Zeros and ones have the same model and code: free energy, scores and densities must agree."""
     rng = np.random.default_rng(0)
     Z = 1.5 * rng.normal(size=(200, 2)) @ rng.normal(size=(2, 20))
     X = (rng.random(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)
@@ -227,12 +227,12 @@ def test_zeros_and_ones_are_binary_pca():
     assert one.free_energy_ == pytest.approx(other.free_energy_, rel=1e-12)
     assert one.transform(X) == pytest.approx(other.transform(X), abs=1e-9)
     assert one.score_samples(X) == pytest.approx(other.score_samples(X), abs=1e-9)
-    # Loadings are less certain with scores integrated out, and probabilities nearer to ½.
+    # GeneralizedPCA integrates scores out: loadings are less certain, probabilities nearer to ½.
     assert one.predict_cells(X) == pytest.approx(other.predict_proba(X), abs=0.02)
 
 
 def test_sizes_of_rows_are_no_component():
-    """The sum of a row is its size where few columns are part of the component."""
+    """Few columns take part in the component, so the sum of a row measures its size."""
     rng = np.random.default_rng(0)
     loadings = np.where(np.arange(30) < 5, 0.7, 0.0) * rng.choice([-1.0, 1.0], size=30)
     rates = np.exp(np.outer(rng.normal(size=300), loadings) + 1.0)

@@ -1,4 +1,4 @@
-"""`GibbsPCA`: what it reads from its draws, what it says of them, and how it behaves."""
+"""`GibbsPCA`: summaries and diagnostics of its draws, units, seeds, shapes and bad input."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_a_callback_raises_is_not_about_precision():
         GibbsPCA(2).fit(X, callback=callback)
 
 
-# --- what is found -----------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------
 
 
 def test_the_example_has_four_components(model):
@@ -194,7 +194,7 @@ def test_the_same_seed_gives_the_same_draws():
     assert not np.isclose(first.tau[0], first.tau[1]).any()
     other = GibbsPCA(**{**SHORT, "random_state": 1}).fit(X).draws_
     assert not np.isclose(first.tau, other.tau).any()
-    # A chain is the same whatever the number of chains.
+    # A chain does not depend on the number of chains.
     more = GibbsPCA(**{**SHORT, "n_chains": 3}).fit(X).draws_
     assert (more.W[:2] == first.W).all()
 
@@ -255,7 +255,7 @@ def test_types_names_and_files(tmp_path):
     assert load(tmp_path / "unfitted").get_params() == GibbsPCA(**SHORT).get_params()
 
 
-# --- what is said ------------------------------------------------------------------------------
+# --- diagnostics and messages ------------------------------------------------------------------
 
 
 @needs_arviz

@@ -1,4 +1,4 @@
-"""GPLVM: curves that are found, cells that are filled, rows that are new, and data that are bad."""
+"""GPLVM: finding curves, filling cells, placing new rows, and refusing bad data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def swiss_roll(n=400, noise=0.3, seed=0):
     return roll + noise * rng.normal(size=roll.shape), u, h
 
 
-# --- what is found -----------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------
 
 
 def test_an_arc_has_one_dimension_and_its_order():
@@ -52,7 +52,7 @@ def test_a_circle_in_the_plane(seed):
     model = GPLVM(random_state=seed).fit(X)
     assert model.n_components_ == 1
     assert model.nonlinear_evidence_ > 100
-    # Neighbours on the circle are neighbours in the latent space, but for one cut.
+    # Neighbours on the circle are neighbours in the latent space, except at one cut.
     places = model.embedding_[np.argsort(t), 0]
     steps = np.abs(np.diff(np.append(places, places[0])))
     assert (steps > 0.2 * np.ptp(places)).sum() == 1
@@ -153,7 +153,7 @@ def test_map_keeps_the_number_that_was_asked_for():
 
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
 def test_holes_are_filled_better_than_by_planes():
-    """In the median of nine tables: in some of them a row with two cells left has two places."""
+    """In the median of nine tables: in some, a row with only two cells left fits two places."""
     shares = []
     for seed, other in product(range(3), range(1, 4)):
         X, *_ = arc(n=200, seed=seed)
@@ -178,7 +178,7 @@ def test_new_rows_find_their_places():
     assert abs(spearmanr(T[:, 0], t[150:]).statistic) > 0.99
     assert (std > 0).all()
     assert np.sqrt(np.mean((model.denoise(X[150:]) - curve[150:]) ** 2)) < 0.05
-    # Rows of the fit are where they were.
+    # Rows of the fit return to about their old places.
     again = model.transform(X[:150])
     assert np.abs(again - model.embedding_).max() < 0.5 * np.ptp(model.embedding_)
     assert np.median(np.abs(again - model.embedding_)) < 0.02 * np.ptp(model.embedding_)
@@ -196,7 +196,7 @@ def test_rows_with_holes_and_without_any_cell():
 
 
 def test_densities_are_densities():
-    """Of two features, on a grid: they integrate to 1. And the circle shows."""
+    """Densities of two features integrate to 1 on a grid, and fit a circle better than a PCA's."""
     X, _ = circle(n=100, noise=0.15)
     model = GPLVM(**QUICK).fit(X)
     axis = np.linspace(-2.4, 2.4, 25)

@@ -1,4 +1,4 @@
-"""Data on which fits broke: each ends in an answer that is usable, or in a sentence."""
+"""Data on which fits once broke: each must end in a usable answer or a clear error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_sweeps_on_data_of_rank_one(method, center):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(6))
 def test_sweeps_never_rise_where_there_is_no_noise(method, seed):
-    """What is left is taken from differences no more, which had no digits: steps rose."""
+    """Residuals computed as differences lost all their digits, and steps raised the free energy."""
     rng = np.random.default_rng(seed)
     k, n, p = rng.integers(1, 4), rng.integers(8, 40), rng.integers(5, 20)
     X = rng.integers(1, 9, (n, k)) @ rng.integers(1, 9, (k, p)).astype(float)
@@ -42,7 +42,7 @@ def test_sweeps_never_rise_where_there_is_no_noise(method, seed):
 
 
 def test_bishops_model_ends_at_the_least_noise():
-    """Where data have no noise, it is as if they had a little, and steps still lead lower."""
+    """Noise-free data are treated as having a little noise, and steps still descend."""
     X = np.outer(np.arange(1.0, 104), np.arange(1.0, 11))
     model = VariationalPCA(random_state=0).fit(X / X.std())
     again = VariationalPCA(random_state=0, tol=1e-14).fit(X / X.std())
@@ -98,7 +98,7 @@ FEW = {"n_components": 3, "n_inducing": 10, "random_state": 0}
 
 
 def assert_usable(model, X):
-    """All that is read from a model is finite, for rows that are there and for one that is not."""
+    """Assert that all outputs are finite, for the rows of X and for a row without values."""
     empty = np.full((1, X.shape[1]), np.nan)
     for rows in (X, empty):
         for part in (*model.transform(rows, return_std=True), *model.impute(rows, return_std=True)):

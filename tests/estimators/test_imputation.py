@@ -1,4 +1,4 @@
-"""Imputing as users meet it: pipelines, one call, and a comparison with other imputers."""
+"""Imputing as users see it: pipelines, one call, and a comparison with other imputers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_frames_keep_their_columns():
 
 
 def integers(kind):
-    """Whole numbers with holes, in the ways that libraries write them."""
+    """Whole numbers with holes, as each library represents them."""
     codes = np.round(10 * Y)
     if kind == "pandas":
         return pd.DataFrame(codes).astype("Int64")

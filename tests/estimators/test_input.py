@@ -1,4 +1,4 @@
-"""`read`: every kind of X becomes one record that says where its numbers are, and what it lacks."""
+"""`read` turns every kind of X into one record of where its numbers are and what is missing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def lazy(values):
     return da.from_array(values, chunks=(10, 4))
 
 
-# Kind of X, where its numbers are then, whether names come with it.
+# For each kind of X: how to make it, where its numbers are after `read`, and whether it has names.
 IN_MEMORY = {
     "NumPy": (np.asarray, Where.DENSE, False),
     "float32": (lambda a: a.astype(np.float32), Where.DENSE, False),

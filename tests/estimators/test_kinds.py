@@ -1,4 +1,4 @@
-"""Objects of every kind that people pass as X: what cannot be read gets a sentence at once."""
+"""Objects of every kind that people pass as X: unreadable ones get a clear error at once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def frame(library):
     return pl.DataFrame(columns | {"kind": ["a", "b"] * 15, "when": days})
 
 
-# GeneralizedPCA has likelihoods for texts, and sentences of its own for dates.
+# GeneralizedPCA has likelihoods for text, and error messages of its own for dates.
 NUMBERS_ALONE = [one for one in ESTIMATORS if not isinstance(one, GeneralizedPCA)]
 
 
@@ -103,7 +103,7 @@ def test_dates_alone_are_not_nanoseconds():
 
 
 def test_numbers_of_any_type_are_numbers():
-    """Objects, categories, booleans, whole numbers with holes: what NumPy takes for numbers."""
+    """Objects, categories, booleans and nullable integers count as numbers if NumPy reads them."""
     table = pd.DataFrame(X, columns=list("abcd"))
     table["object"] = table["a"].astype(object)
     table["whole"] = pd.array([1, None] * 15, dtype="Int64")
@@ -127,7 +127,7 @@ def test_an_iterator_is_blocks_of_rows():
 @pytest.mark.parametrize("kind", [list, tuple])
 @pytest.mark.parametrize("estimator", NUMBERS_ALONE, ids=repr)
 def test_a_list_of_tables_is_not_taken_for_blocks(estimator, kind):
-    """They may be blocks, views, slices or two data sets: a person says which."""
+    """They may be blocks, views, slices or two data sets; the user must say which."""
     match = rf"X is a {kind.__name__} of 2 tables: put them below each other with np\.concatenate"
     for tables in ([X, X], [X, X[:, :3]], [pd.DataFrame(X), pd.DataFrame(X)]):
         with pytest.raises(TypeError, match=match):

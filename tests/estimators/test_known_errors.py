@@ -1,4 +1,4 @@
-"""Errors of measurements that are known, and weights of samples."""
+"""Known measurement errors, and sample weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_known_errors_find_the_rank_and_the_signal(std):
 @pytest.mark.parametrize("noise", ["isotropic", "per-sample", "per-feature"])
 @pytest.mark.parametrize("std", [ROWS, COLUMNS, ROWS * COLUMNS], ids=["rows", "columns", "both"])
 def test_noise_of_rows_and_columns_is_in_units_of_the_data(std, noise, share):
-    """Means of the variances of cells, whichever side the errors are known of."""
+    """They are means of the cells' variances, whether errors are known by row, column or cell."""
     X = LOW_RANK + std * NOISE
     X[np.random.default_rng(1).random(X.shape) < share] = np.nan
     model = BayesianPCA(noise=noise).fit(X, error_std=std)
@@ -123,7 +123,7 @@ def test_methods_that_cannot():
 @pytest.mark.parametrize("has_holes", [False, True])
 @pytest.mark.parametrize("std", [3 * COLUMNS, 2 * ROWS * COLUMNS], ids=["columns", "both"])
 def test_noise_of_features_is_that_of_their_cells(std, has_holes):
-    """Half of each known error, however large those are: the mean over the cells of a feature."""
+    """If noise is half the known errors, a feature's noise is the mean variance of its cells."""
     X = LOW_RANK + 0.5 * std * NOISE
     if has_holes:
         X[RNG.random(X.shape) < 0.05] = np.nan

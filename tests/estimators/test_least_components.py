@@ -1,4 +1,4 @@
-"""`min_components`: columns for the next step of a pipeline, where nothing stands out."""
+"""`min_components`: columns for the next step of a pipeline, even if nothing stands out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def with_holes(X, seed=3):
     return np.where(np.random.default_rng(seed).random(X.shape) < 0.1, np.nan, X)
 
 
-# Noise whose strongest direction lies below the edge at which EVB has solutions.
+# Noise whose strongest direction lies below the edge above which EVB has solutions.
 WEAK = with_holes(np.random.default_rng(3).normal(size=(100, 20)))
 COLUMNS = np.geomspace(1, 100, 20)
 
@@ -100,7 +100,7 @@ def test_what_was_asked_for_is_not_what_was_found(X):
 @pytest.mark.parametrize("X", [NOISE, WEAK], ids=["complete", "holes"])
 @pytest.mark.parametrize("noise", ["per-feature", "per-sample", "both", "student-cells"])
 def test_noise_that_differs_leaves_the_column(noise, X):
-    """Maximum likelihood of noise that differs would take one column for the component."""
+    """Maximum likelihood with unequal noise would take a single column as the component."""
     units = np.ones(20) if noise == "per-sample" else COLUMNS
     model = BayesianPCA(min_components=1, noise=noise).fit(X * units)
     assert (model.n_components_, model.noise_) == (1, noise)
@@ -114,7 +114,7 @@ def test_noise_that_differs_leaves_the_column(noise, X):
 def test_noise_that_is_given_leaves_the_column(X):
     model = BayesianPCA(min_components=1, noise_variance=1.0).fit(X)
     assert (model.n_components_, model.transform(X).std() > 0.1) == (1, True)
-    # Noise larger than all that is seen: the direction is there, its scores are 0.
+    # With noise above the variance of the data, the direction is kept but its scores are 0.
     assert BayesianPCA(min_components=1, noise_variance=100.0).fit(X).project(X).std() > 0.1
 
 

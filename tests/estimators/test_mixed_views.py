@@ -1,4 +1,4 @@
-"""`MultiViewPCA` with likelihoods: what it reads, what it answers, and how right it is."""
+"""`MultiViewPCA` with likelihoods: its input, its answers, and their accuracy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model(given):
 
 
 def clinic(truth, n=200, seed=0):
-    """A table of a patient's flags, ranks, counts and categories."""
+    """A table of patients with flags, ranks, counts and categories."""
     rng, a = np.random.default_rng(seed), truth.scores
     stage = np.digitize(a[:, 1] + 0.3 * rng.normal(size=n), [-1, 0, 1])
     return pd.DataFrame(
@@ -65,7 +65,7 @@ def of_frames(frames):
     return MultiViewPCA(likelihood={"clinic": "auto"}).fit(frames)
 
 
-# --- what it is the same as ----------------------------------------------------------------------
+# --- equivalent models ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("likelihood", ["normal", "auto", {"view 1": "normal"}, {"view 2": "auto"}])
@@ -96,7 +96,7 @@ def test_one_view_of_flags_is_binary_pca():
     )
 
 
-# --- what it finds -------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def test_the_pattern_is_found_with_probabilities(model):
@@ -114,13 +114,13 @@ def test_scores_are_those_that_made_the_data(given, model):
     T, std = model.transform(given[0], return_std=True)
     found = np.linalg.lstsq(np.column_stack([T, np.ones(200)]), given[1].scores, rcond=None)[0]
     rest = given[1].scores - np.column_stack([T, np.ones(200)]) @ found
-    # The weakest is in flags alone, of which two hundred samples say little.
+    # The weakest factor is in the flags alone, and 200 samples say little about it.
     assert (rest.std(axis=0) < 0.5).all()
     assert std.shape == T.shape
 
 
 def test_a_view_of_flags_follows_from_the_others(given, model):
-    """Shared factors are known from the others; the one that is in flags alone is not."""
+    """The other views determine the shared factors, but not the one in the flags alone."""
     others = {name: given[0][name] for name in ("genes", "cells")}
     found = model.predict_view(others, "mutations")
     loss, truth, means = (
@@ -142,14 +142,14 @@ def test_what_was_given_for_a_view_is_not_used_to_predict_it(given, model):
 
 
 def test_standard_deviations_are_those_of_draws(given, model):
-    """Those of probabilities and rates, and of cells, by draws of whole tables."""
+    """Means and standard deviations of cells must agree with those of drawn tables."""
     some = {name: table[:25] for name, table in given[0].items()}
     hidden = some | {"cells": np.full((25, 30), np.nan), "mutations": np.full((25, 60), np.nan)}
     draws = model.sample_imputations(hidden, 150, random_state=0)
     for name in ("cells", "mutations"):
         mean, std = model.predict_view({"genes": some["genes"]}, name, return_std=True)
         drawn = np.stack([draw[name] for draw in draws])
-        # Rates have long tails: cells with the largest are left to chance.
+        # Rates have long tails, so the cells with the largest deviations are left out.
         usual = std < np.quantile(std, 0.8)
         off = np.abs(drawn.mean(axis=0) - mean) / std
         assert np.quantile(off[usual], 0.9) < 0.2

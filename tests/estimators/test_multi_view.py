@@ -1,4 +1,4 @@
-"""`MultiViewPCA`: tables as people bring them, absent views, intervals, bad input."""
+"""`MultiViewPCA`: input of every kind, absent views, intervals, bad input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fitted():
 
 
 def frames(tables, *, seed=0):
-    """DataFrames with names, rows in an order of their own."""
+    """DataFrames with named rows and columns, each with its rows in a different order."""
     rng = np.random.default_rng(seed)
     found = {}
     for name, X in tables.items():
@@ -34,7 +34,7 @@ def frames(tables, *, seed=0):
     return found
 
 
-# --- what is found -----------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["dict", "one table", "matrix"])
@@ -63,7 +63,7 @@ def test_factors_and_their_views(fitted):
 def test_scores_are_those_that_were_drawn():
     A, tables, _ = simulated(1, n=200)
     T = MultiViewPCA().fit_transform(tables)
-    # Each factor is one that was drawn, but for its sign.
+    # Each factor is one that was drawn, up to its sign.
     correlation = np.abs(np.corrcoef(T.T, A.T)[:6, 6:])
     assert (correlation.max(axis=1) > 0.9).all()
     assert sorted(correlation.argmax(axis=1)) == list(range(6))
@@ -134,7 +134,7 @@ def test_a_view_is_predicted_from_the_others_with_intervals_that_hold():
     inside = np.abs(truth - mean) < 1.96 * std
     assert inside.mean() == pytest.approx(0.95, abs=0.02)
     assert ((truth - mean) ** 2).mean() < 0.9 * truth.var(axis=0).mean()
-    # What is given for the view itself is not used.
+    # Cells of the predicted view itself are not used.
     again = model.predict_view(new | {"proteins": np.zeros_like(truth)}, "proteins")
     np.testing.assert_array_equal(again, mean)
 
@@ -144,7 +144,7 @@ def test_cells_are_filled_with_intervals_that_hold():
     holed = dict(zip(NAMES, pierced(list(tables.values()), 0.2), strict=True))
     holed["clinic"][:40] = np.nan
     model = MultiViewPCA().fit(holed)
-    # One pair that is not there has a probability of 0.63.
+    # One absent pair of factor and view has a probability of 0.63.
     assert rows_of(model.active_probability_ > 0.95) == rows_of(PATTERN)
     filled, std = model.impute(holed, return_std=True)
     hidden = {name: np.isnan(X) for name, X in holed.items()}
@@ -166,7 +166,7 @@ def test_densities_know_samples_from_elsewhere(fitted):
     assert model.score(tables | odd) < model.score(tables)
 
 
-# --- tables as people bring them ---------------------------------------------------------------
+# --- kinds of input ----------------------------------------------------------------------------
 
 
 def test_frames_are_joined_by_their_samples():

@@ -1,4 +1,4 @@
-"""Noise that is chosen, or asked for, on data of every kind."""
+"""Noise models, chosen by the evidence or requested, on data of every kind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_neighbours(n=300, p=60, phi=0.5):
 
 
 def unfiltering(p, phi):
-    """The matrix that makes autoregressive noise of white noise."""
+    """The matrix that turns white noise into autoregressive noise."""
     lower = np.eye(p) - phi * np.eye(p, k=-1)
     lower[0, 0] = np.sqrt(1 - phi**2)
     return np.linalg.inv(lower)
@@ -50,7 +50,7 @@ KINDS = {"per-feature": of_columns, "per-sample": of_rows, "autoregressive": of_
 
 
 def used(model, X):
-    """Whatever reads a fitted model must be able to."""
+    """Assert that methods and attributes of a fitted model work."""
     T = model.transform(X)
     assert np.isfinite(to_numpy(model.score_samples(X))).all()
     assert model.inverse_transform(T).shape == X.shape
@@ -63,7 +63,7 @@ def used(model, X):
     assert "bayespca-card" in model._repr_html_()
 
 
-# --- what is chosen ----------------------------------------------------------------------------
+# --- the choice of the noise -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", KINDS)
@@ -214,7 +214,7 @@ def test_verbose_says_which_noise(capsys):
 
 
 def test_a_warning_is_about_the_noise_that_was_chosen():
-    """With equal noise the rank of these data is as large as it can be."""
+    """With equal noise, these data have nearly the largest possible rank."""
     X = of_columns(200, 6)
     with pytest.warns(RankWarning):
         BayesianPCA(noise="isotropic").fit(X)
@@ -227,7 +227,7 @@ def test_a_warning_is_about_the_noise_that_was_chosen():
 @pytest.mark.parametrize("noise", ["per-feature", "autoregressive"])
 @pytest.mark.parametrize("shape", [(300, 20), (15, 40)])
 def test_blocks_that_are_read_once(noise, shape):
-    """Sums over rows are enough for it, and few rows are kept."""
+    """Sums over rows suffice for these noise models; of wide data, all rows are kept."""
     X = noisy("columns", *shape, 2, random_state=0).X
     whole = BayesianPCA(noise=noise).fit(X)
     streamed = BayesianPCA(noise=noise).fit(X[i : i + 7] for i in range(0, len(X), 7))
@@ -274,7 +274,7 @@ def test_outlying_rows_with_holes_are_named():
     assert "2 of 200 rows are outlying (3, 8, counting from 0)" in str(model.status_)
 
 
-# --- broken off while the evidence chooses -------------------------------------------------------
+# --- interrupted while the evidence chooses ----------------------------------------------------
 
 
 class BrokenOffError(Exception):
@@ -325,7 +325,7 @@ def test_a_feature_that_does_not_vary_is_named_where_neighbours_are_alike():
 
 @pytest.mark.parametrize("holes", [False, True])
 def test_the_probability_of_a_number_knows_that_variances_were_learned(holes):
-    """Without that, weak components count as noise of their rows and columns."""
+    """Otherwise weak components count as noise of their rows and columns."""
     scores, plain = [], []
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -343,13 +343,13 @@ def test_the_probability_of_a_number_knows_that_variances_were_learned(holes):
     assert np.mean(scores) > np.mean(plain) + 0.3
 
 
-# --- what components say of features -----------------------------------------------------------
+# --- components in terms of features -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", NOISES)
 @QUIET
 def test_components_are_how_features_move_with_scores(noise):
-    """Whatever the noise is divided by or filtered with: mean + scale·T·components_."""
+    """Rows are mean + scale·T·components_, however the noise is scaled or filtered."""
     X = of_columns() + 5 * of_neighbours(60, 8, 0.8)
     model = BayesianPCA(noise=noise).fit(X)
     T = model.transform(X)
@@ -360,7 +360,7 @@ def test_components_are_how_features_move_with_scores(noise):
 
 
 def test_petals_grow_together_in_iris():
-    """Its noise is alike in neighbours, whose filter would let petals grow long and narrow."""
+    """Its noise is autoregressive; axes of filtered data would make petals grow long and narrow."""
     model = BayesianPCA().fit(load_iris().data)
     assert model.noise_ == "autoregressive"
     first = model.components_[0] * np.asarray(model.posterior_.scale)
@@ -369,7 +369,7 @@ def test_petals_grow_together_in_iris():
 
 @QUIET
 def test_standard_deviations_of_components_under_noise_of_neighbours():
-    """Intervals about the population's axes, with the filter taken back, hold 95 %."""
+    """95 % intervals must cover the population's axes after the filter is undone."""
     p, held = 30, []
     back = unfiltering(p, 0.7)
     lower = np.linalg.inv(back)
@@ -392,7 +392,7 @@ def test_standard_deviations_of_components_under_noise_of_neighbours():
 @pytest.mark.parametrize("cap", [2, 4])
 @QUIET
 def test_a_cap_that_is_not_needed_changes_nothing(noise, cap):
-    """It used to end 600 nats higher for noise of neighbours, with as many components."""
+    """Capped fits of autoregressive noise used to end 600 nats higher at the same rank."""
     rng = np.random.default_rng(0)
     X = 4 * rng.normal(size=(120, 2)) @ rng.normal(size=(2, 30)) + of_neighbours(120, 30, 0.7)
     X = X if noise == "autoregressive" else low_rank(120, 30, 2, random_state=0).X
@@ -406,7 +406,7 @@ def test_a_cap_that_is_not_needed_changes_nothing(noise, cap):
 @pytest.mark.parametrize("noise", ["auto", "autoregressive"])
 @QUIET
 def test_a_cap_that_is_needed_does_not_mislead_the_noise(noise):
-    """Three components are found in these tables; with two, fits ended 600 nats higher."""
+    """Fits without a cap find three components here; capped at two, they ended 600 nats higher."""
     W = np.random.default_rng(0).normal(size=(2, 30)) * np.array([[4.0], [2.0]])
     for seed in (7, 19):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What Jupyter shows of an estimator."""
+"""The display of estimators in Jupyter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model files of earlier versions: they load as what they were, and can be saved again."""
+"""Model files of earlier versions load as the models that were saved, and can be saved again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FOLDER = Path(__file__).parent / "model_files"
 FILES = sorted(FOLDER.glob("*.bpca"))
 
 # Answers are the same up to rounding. The inverse covariance of inducing points magnifies it: from
-# NumPy 2.0 and SciPy 1.13 to 2.4 and 1.17, standard deviations differ by up to 6e-5 of themselves.
-# Densities of mixed tables end an iteration for each row.
+# NumPy 2.0 and SciPy 1.13 to 2.4 and 1.17, relative differences of standard deviations reach 6e-5.
+# Densities of mixed tables come from an iteration for each row.
 ROUNDING = {estimators.GPLVM: 1e-4, estimators.GeneralizedPCA: 1e-9}
 
 
@@ -28,7 +28,7 @@ def _without(arrays, names):
 
 
 def expected(path):
-    """What was written down when the file was made: arrays by kind and name."""
+    """Arrays recorded when the file was made, by kind and name."""
     found = {"attribute": {}, "parameter": {}, "input": {}, "answer": {}}
     with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
         for key in arrays.files:
@@ -45,7 +45,7 @@ def assert_equal(found, wanted):
 
 
 def assert_close(found, wanted, rounding=1e-12):
-    """Equal to rounding, which depends on the machine."""
+    """Assert equality up to rounding, which depends on the machine."""
     assert found.keys() == wanted.keys()
     for name, array in wanted.items():
         assert found[name].dtype == array.dtype, name
@@ -62,7 +62,7 @@ def assert_as_written_down(model, wanted):
     found, before = attributes(model, names), wanted["attribute"]
     kind = type(model).__name__
     before = _without(before, GONE.get(kind, ()))
-    # Standard deviations are computed anew; all else is read from the file.
+    # Standard deviations are recomputed; everything else is read from the file.
     computed = ATTRIBUTES.get(kind, ())
     assert_equal(*(_without(each, computed) for each in (found, before)))
     assert_close(*({n: each[n] for n in computed if n in before} for each in (found, before)))
@@ -107,9 +107,9 @@ def test_options_that_came_later_say_what_was_done():
 
 @pytest.mark.parametrize("release", ["", "release-1.0-"])
 def test_there_are_files_of_every_estimator(release):
-    """The first release has some of each, too: all later ones have to load them."""
+    """Release 1.0 must have files of each as well, which every later version has to load."""
     public = (getattr(estimators, name) for name in estimators.__all__)
-    # The base of several estimators can be saved no more than it can be fitted.
+    # A base class of several estimators has no `fit`, and so no files.
     saveable = {cls for cls in public if hasattr(cls, "save") and hasattr(cls, "fit")}
     files = FOLDER.glob(f"{release}*.bpca")
     assert {type(bayespca.load(path)) for path in files} == saveable

@@ -52,7 +52,7 @@ def test_a_first_fit():
 
 
 def test_it_is_pca():
-    """Directions, variances and signs as scikit-learn's, for the components that are kept."""
+    """Kept components must have the directions, variances and signs of scikit-learn's."""
     truth, model = fitted()
     theirs = PCA(3).fit(truth.X)
     assert model.components_ == pytest.approx(theirs.components_, abs=1e-10)
@@ -102,7 +102,7 @@ def test_whitened_scores_have_unit_variance():
 @pytest.mark.parametrize("method", PUBLIC)
 @pytest.mark.parametrize("scale", [False, True])
 def test_predictive_distribution_is_consistent(method, scale):
-    """Precision inverts the covariance, and the density is the Gaussian's with both."""
+    """Precision, density and samples must be those of the Gaussian with this covariance."""
     truth, model = fitted(method, scale=scale, n=200, p=8, rank=2)
     C = model.get_covariance()
     assert model.get_precision() @ C == pytest.approx(np.eye(8), abs=1e-8)
@@ -118,7 +118,7 @@ def test_predictive_distribution_is_consistent(method, scale):
 
 
 def test_predictive_density_is_calibrated_against_the_truth():
-    """The log density of new rows comes close to that of the distribution they come from."""
+    """New rows must have a log density between that of PCA and that of their true distribution."""
     truth = low_rank(150, 40, 3, random_state=0)
     new = low_rank(150, 40, 3, random_state=0)
     rng = np.random.default_rng(9)
@@ -134,7 +134,7 @@ def test_predictive_density_is_calibrated_against_the_truth():
 
 @pytest.mark.parametrize("shape", [(150, 40), (40, 150)])
 def test_intervals_cover_95_percent(shape):
-    """Scores along the components that were found, and axes of the population: 93–97 %."""
+    """Intervals of scores along the found components, and of population axes, cover 93–97 %."""
     (n, p), limit = shape, np.sqrt(shape[1] / shape[0])
     hits_scores, hits_loadings = [], []
     for seed in range(60):
@@ -160,7 +160,7 @@ def test_intervals_cover_95_percent(shape):
     [(300, 100, 20), (500, 400, 5), (1000, 50, 10), (200, 200, 40), (300, 100, 0)],
 )
 def test_rank_recovery(n, p, rank):
-    """Exactly right in at least 99 of 100 seeds."""
+    """The rank must be exactly right for at least 99 of 100 seeds."""
     hits = sum(
         BayesianPCA().fit(low_rank(n, p, rank, random_state=seed).X).n_components_ == rank
         for seed in range(100)
@@ -226,7 +226,7 @@ def test_adding_constants_to_columns_changes_nothing():
 
 @pytest.mark.parametrize("kind", ["dense", "gram", "sparse", "streaming", "wide"])
 def test_constant_columns_say_nothing_about_the_noise(kind):
-    """Counted as features without noise, they would take the noise to zero and keep everything."""
+    """Counted as noise-free features, they would drive the noise to zero and keep everything."""
     truth = low_rank(*((40, 90) if kind == "wide" else (300, 20)), 3, random_state=0)
     plain = BayesianPCA().fit(truth.X)
     n = len(truth.X)
@@ -267,7 +267,7 @@ def test_0db_counts_columns_that_do_not_vary(center):
 
 
 def test_optical_digits_at_0db(load_data):
-    """aistats2014 Table 1 has 10, 10 and 6 for EVB, EPB and EMAP of the raw data."""
+    """aistats2014 Table 1 has 10, 10 and 6 for EVB, EPB and EMAP on the raw data."""
     X = load_data("optdigits")["X"].astype(float)
     methods = ("evb", "epb", "emap")
     found = [BayesianPCA(m, center=False, noise_variance="0db").fit(X) for m in methods]
@@ -309,8 +309,8 @@ class TestPerFeature:
         assert np.all(model.feature_noise_variance_ > 0)
 
     def test_units_of_features(self):
-        """They change nothing with scale, and next to nothing without: the prior of the variances
-        is a wider one.
+        """Units change nothing with scale=True. Without it they change little: the prior of the
+        noise variances becomes wider.
         """
         units = np.geomspace(1e-3, 1e3, 25)
         for scale, rel in ((True, 1e-6), (False, 0.05)):
@@ -349,7 +349,7 @@ class TestPerFeature:
             theirs.noise_variance_, rel=1e-3
         )
 
-    # After two steps it may still hold most directions for components.
+    # After two steps the fit may still take most directions for components.
     @pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
     def test_it_warns_when_it_stops_early(self):
         with pytest.warns(UserWarning, match="raise max_iter"):
@@ -601,7 +601,7 @@ def test_bad_new_data():
 
 
 def weak(strength=1.8):
-    """A component that EVB drops though it is probable."""
+    """Data with a component that EVB drops though it is probable."""
     rng = np.random.default_rng(0)
     W = np.linalg.qr(rng.standard_normal((30, 30)))[0][:3]
     scores = rng.standard_normal((300, 3)) * np.sqrt(np.array([8.0, 5.0, strength]) * np.sqrt(0.1))
@@ -648,7 +648,7 @@ def test_the_most_probable_number_is_for_the_closed_form_of_evb(options, sentenc
 
 @pytest.mark.parametrize("noise", ["isotropic", "per-feature"])
 def test_the_most_probable_number_with_holes(noise):
-    """As many as do not vanish, in the directions that complete data have."""
+    """Components that do not vanish are kept, in the directions that complete data have."""
     X = weak(2.7)
     complete = BayesianPCA(n_components="probable", noise=noise).fit(X)
     X[0, 0] = np.nan

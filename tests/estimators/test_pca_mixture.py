@@ -1,5 +1,5 @@
-"""PCAMixture as a user sees it: one cluster is BayesianPCA, simulated clusters are found, and
-whatever is odd about data is survived or told.
+"""PCAMixture as users see it: one cluster is BayesianPCA, simulated clusters are found, and odd
+data end in a usable fit or a clear message.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bayespca.datasets import low_rank
 from bayespca.estimators import RankWarning, mixture
 from bayespca.estimators._base import ESTIMATORS
 
-# Means about 2√2 apart, while clusters reach ±2 along their components and ±0.5 elsewhere: a row or
-# two of a hundred are nearer to another cluster.
+# Means are about 2√2 apart, while clusters reach ±2 along their components and ±0.5 elsewhere: one
+# or two rows in a hundred are nearer to another cluster.
 SEPARATION = 2.0
 
 
 def simulated(seed, n=150, p=10, ranks=(1, 2, 5), separation=SEPARATION):
-    """Clusters of these ranks with scores of standard deviation 2 and noise of 0.5."""
+    """Rows and labels of clusters of these ranks, with scores of deviation 2 and noise of 0.5."""
     rng = np.random.default_rng(seed)
     means = rng.normal(size=(len(ranks), p))
     means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
@@ -83,7 +83,7 @@ def test_one_cluster_with_noise_of_each_feature():
     ours = PCAMixture(1, noise="per-feature", tol=1e-10).fit(X)
 
     def scaled(psi):
-        """The closed form for data divided by the roots of their noise."""
+        """The closed form for data divided by their noise standard deviations."""
         return BayesianPCA(noise="isotropic", noise_variance=1.0).fit(X / np.sqrt(psi))
 
     def energy(psi):
@@ -113,7 +113,7 @@ def test_one_cluster_with_noise_of_each_feature_is_factor_analysis():
 
 @pytest.mark.slow
 def test_ranks_are_found():
-    """All of five seeds; the benchmark counts a hundred."""
+    """Ranks must be right for all five seeds; the benchmark tests a hundred."""
     for seed in range(5):
         X, y = simulated(seed)
         model = PCAMixture(3, random_state=0).fit(X)
@@ -147,7 +147,7 @@ def test_holes_hardly_change_what_is_found(fitted):
     assert (filled[~holes] == X[~holes]).all()
     error = np.sqrt(np.mean((filled - X)[holes] ** 2))
     assert error < 0.8 * np.sqrt(np.mean((X - X.mean(axis=0))[holes] ** 2))
-    # Densities of all cells are those of rows without holes.
+    # A row of holes does not change the densities of complete rows.
     assert complete.score_samples(X[:5]) == pytest.approx(
         complete.score_samples(np.vstack([X[:5], np.full(10, np.nan)]))[:5], rel=1e-9
     )
@@ -173,7 +173,7 @@ def test_oilflow_is_taken_apart(load_data):
     assert ours > 0.95 > adjusted_rand_score(y, theirs)
 
 
-# --- what is read from it ----------------------------------------------------------------------
+# --- attributes and methods --------------------------------------------------------------------
 
 
 def test_attributes_and_outputs(fitted):
@@ -209,14 +209,14 @@ def test_local_scores(fitted):
 
 
 def test_densities_integrate_to_one():
-    """Over a grid of a plane that holds the data."""
+    """The integral is over a grid that covers the data and their surroundings."""
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) @ [[3, 0], [0, 0.3]] + 6])
     model = PCAMixture(2, random_state=0).fit(X)
     axis = np.linspace(-15, 25, 401)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     assert np.exp(model.score_samples(grid)).sum() * 0.01 == pytest.approx(1.0, abs=1e-3)
-    # One coordinate of a row: its marginal density.
+    # If a coordinate is missing, the density is the marginal of the other.
     line = np.stack([axis, np.full_like(axis, np.nan)], axis=1)
     assert np.exp(model.score_samples(line)).sum() * 0.1 == pytest.approx(1.0, abs=1e-3)
 
@@ -352,7 +352,7 @@ def test_files_that_do_not_agree(fitted, tmp_path):
     assert ESTIMATORS["PCAMixture"] is PCAMixture
 
 
-# --- what is odd about data --------------------------------------------------------------------
+# --- odd data ----------------------------------------------------------------------------------
 
 ODD = {
     "a point many times": lambda rng: np.vstack([rng.normal(size=(60, 4)), np.zeros((20, 4))]),
@@ -461,7 +461,7 @@ def test_all_clusters_needed_is_told(fitted):
 
 
 def with_uneven_noise(seed):
-    """The simulated clusters, features of which have very different noise."""
+    """Simulated clusters whose features have very different noise."""
     X, y = simulated(seed, n=100)
     rng = np.random.default_rng(seed)
     return X + rng.normal(size=X.shape) * np.geomspace(0.1, 3, X.shape[1]), y

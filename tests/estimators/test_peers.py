@@ -1,4 +1,4 @@
-"""Defects that other packages have on complete data, and that we must not have."""
+"""Defects of other packages that this one must not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayespca.datasets import low_rank
 
 @pytest.mark.parametrize("engine", ["auto", "dense", "gram", "randomized", "streaming"])
 def test_float32_with_an_offset(engine):
-    """N(300, 0.1²), 20000×50: the top variance is 0.01, not 8.98."""
+    """For N(300, 0.1²), 20000×50, the top variance is 0.011, not 8.98."""
     rng = np.random.default_rng(0)
     X = (300 + 0.1 * rng.normal(size=(20_000, 50))).astype(np.float32)
     model = BayesianPCA("ml", n_components=1, engine=engine, random_state=0)
@@ -40,7 +40,7 @@ def test_laplace_with_fewer_samples_than_features():
 
 
 def test_noise_of_wide_data_counts_all_features():
-    """30×100 unit noise with 5 components: 0.71, not 2.70."""
+    """Unit noise of 30×100 with 5 components has a noise variance of 0.71, not 2.70."""
     X = np.random.default_rng(0).normal(size=(30, 100))
     model = BayesianPCA("ml", n_components=5).fit(X)
     assert model.noise_variance_ == pytest.approx(0.71, abs=0.05)
@@ -110,7 +110,7 @@ def test_constructor_parameters_are_left_alone():
 
 
 def with_holes(share, seed=0, n=400, p=10):
-    """Two components and noise of variance 0.49: the data, and the same with holes."""
+    """Data with two components and noise of variance 0.49, without and with holes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) * 2 + 0.7 * rng.normal(size=(n, p))
     return X, np.where(rng.random(X.shape) < share, np.nan, X)
@@ -120,7 +120,7 @@ def with_holes(share, seed=0, n=400, p=10):
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("options", [{}, {"method": "ml", "n_components": 2}])
 def test_holes_do_not_raise_the_noise(options, share):
-    """pca-magic finds 1.07, 2.07 and 3.48 at these shares, where it is 0.49."""
+    """The noise is 0.49 at every share of holes; pca-magic finds 1.07, 2.07 and 3.48."""
     found = [BayesianPCA(**options).fit(with_holes(share, s)[1]).noise_variance_ for s in range(4)]
     assert np.mean(found) == pytest.approx(0.49, rel=0.05)
 
@@ -145,7 +145,7 @@ def test_the_answer_with_holes_does_not_depend_on_the_start():
 
 
 def test_the_two_spreads_of_a_filled_cell_have_names_of_their_own():
-    """Intervals from vbpca-py's `variance_`, which has no noise in it, hold half of what is due."""
+    """Without noise, as in vbpca-py's `variance_`, intervals cover half as much as they should."""
     X, Y = with_holes(0.3)
     model = BayesianPCA().fit(Y)
     holes = np.isnan(Y)

@@ -1,4 +1,4 @@
-"""Model files: what is loaded is what was saved, and whatever else a file holds is refused."""
+"""Model files: a loaded model equals the saved one, and any other content is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ X = low_rank(60, 8, 2, mean=3.0, random_state=0).X
 
 
 def assert_same(a, b, where="model"):
-    """Equal to the last bit, in type, dtype and order too."""
+    """Assert equality to the last bit, including type, dtype and memory order."""
     assert type(a) is type(b), where
     if isinstance(a, BaseEstimator) or dataclasses.is_dataclass(a):
         assert_same(dict(sorted(vars(a).items())), dict(sorted(vars(b).items())), where)
@@ -77,7 +77,7 @@ def path(tmp_path):
 
 
 def outputs(model, data):
-    """Everything that is computed from a fitted model."""
+    """All that is computed from a fitted model."""
     T = np.asarray(model.transform(data))
     return {
         "scores": model.transform(data, return_std=True),
@@ -376,7 +376,7 @@ def test_saving_leaves_the_model_alone(path):
 
 
 def change(model, **fields):
-    """Another posterior in a fitted model."""
+    """Replace fields of the posterior in a fitted model."""
     posterior = dataclasses.replace(model.posterior_, **fields)
     model.fit_ = dataclasses.replace(model.fit_, posterior=posterior)
 
@@ -495,7 +495,7 @@ def contents(whole, path):
 
 
 def outcome(path):
-    """What loading leads to: a model that works, or None after the one error that is allowed."""
+    """Load a file: return a model that works, or None after the only error that is allowed."""
     try:
         model = load(path)
     except ModelFileError as error:
@@ -509,7 +509,7 @@ def outcome(path):
 
 
 def use(model):
-    """Whatever its numbers are, a model that was loaded can be asked."""
+    """Call the methods of a loaded model, which must work whatever its numbers are."""
     rows = np.zeros((2, model.n_features_in_))
     model.set_output(transform="default")
     with warnings.catch_warnings():
@@ -525,7 +525,7 @@ def use(model):
 
 
 def replaced(tree, place, value):
-    """The tree with something else at a place, `del` to remove it."""
+    """A copy of the tree with `value` at a place, or without that place for `del_`."""
     tree = copy.deepcopy(tree)
     inner = tree
     for key in place[:-1]:
@@ -548,7 +548,7 @@ STATE = (*GENERATOR, "state", "$dict")
 
 
 def mt19937(**changes):
-    """The tree of a RandomState whose key is all zeros or whose position is elsewhere."""
+    """The tree of a RandomState whose key is all zeros, with changes to its state."""
     state = {"key": {"$array": {"name": "key", "read_only": False}}, "pos": 3} | changes
     outer = {"bit_generator": "MT19937", "state": {"$dict": [[k, v] for k, v in state.items()]}}
     outer |= {"has_gauss": 0, "gauss": 0.0}
@@ -693,7 +693,7 @@ def test_what_was_seen_needs_a_fit(whole, path):
 
 
 def mutated_bytes(whole, rng):
-    """Flips, holes, insertions, repeated and swapped pieces, one or a few at once."""
+    """The bytes after one or a few flips, deletions, insertions or overwritten pieces."""
     out = bytearray(whole)
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         i, n = rng.randrange(len(out)), rng.choice((1, 2, 4, 30))
@@ -731,7 +731,7 @@ def places(tree, above=()):
 
 
 def mutated_tree(meta, rng):
-    """Something else, nothing, or a piece from elsewhere at a place of the tree."""
+    """The tree with one place removed, or replaced by another value or by a piece of the tree."""
     everywhere = list(places(meta))
     place, other = rng.choice(everywhere), rng.choice(everywhere)
     value = rng.choice([del_, *VALUES])
@@ -789,7 +789,7 @@ def test_other_arrays_load_or_are_refused(whole, path):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, bool, np.uint64])
 def test_arrays_of_other_numbers_are_refused(whole, path, dtype):
-    """A half-precision array was loaded, and the first answer was a TypeError."""
+    """Half-precision arrays were once loaded, and the first call raised a TypeError."""
     meta, arrays = contents(whole, path)
     for name in (name for name, array in arrays.items() if array.dtype.kind == "f"):
         archive.write(path, meta, arrays | {name: arrays[name].astype(dtype)})
@@ -806,7 +806,7 @@ def test_old_files_that_lie_load_or_are_refused(path, file):
     rng = random.Random(0)
     version, meta, arrays = archive.read_any(file)
     prefix = re.match(r"version-(\d)|release-1.0", file.stem)
-    # Release 1.0 has written version 3, and files without a prefix are of version 1.
+    # Release 1.0 wrote version 3; files without a prefix are of version 1.
     assert version == (int(prefix[1] or 3) if prefix else 1)
     for i in range(30):
         tree, others = (mutated_tree(meta, rng), arrays) if i % 3 else (meta, dict(arrays))
@@ -857,7 +857,7 @@ def test_version_2_is_checked_as_others_are(path, name, value, match):
 
 
 def test_the_documented_reader_reads(path):
-    """The example in docs/model-file.md, word for word."""
+    """The example in docs/model-file.md must run as it is printed."""
     text = (Path(__file__).parents[2] / "docs" / "model-file.md").read_text(encoding="utf-8")
     example = re.search(r"```python\n(import json.*?)```", text, flags=re.DOTALL)[1]
     model = BayesianPCA().fit(X)

@@ -1,4 +1,4 @@
-"""Data of exactly low rank, or nearly: rounding errors are no components, and no noise either."""
+"""Data of exactly or nearly low rank: rounding errors are neither components nor noise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def in_blocks(X):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_every_rule_finds_the_rank_of_a_product(turned):
-    """Whatever the order of the rows."""
+    """The rank must not depend on the order of the rows."""
     X = product(50, 12, 2)
     X = X.T if turned else X
     for rows in (X, X[::-1], X[np.random.default_rng(1).permutation(len(X))]):
@@ -36,7 +36,7 @@ def test_every_rule_finds_the_rank_of_a_product(turned):
 
 
 def test_minka_finds_one_component_in_redundant_columns():
-    """Columns that are multiples of one another, as scikit-learn tests its own."""
+    """The columns are multiples of one another, as in scikit-learn's own test."""
     X = np.outer(np.random.default_rng(0).normal(size=100), np.arange(1.0, 21))
     assert BayesianPCA("laplace").fit(X).n_components_ == 1
 
@@ -63,7 +63,7 @@ ENGINES = ("auto", "dense", "gram", "randomized", "streaming")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("size", [1e-4, 1e-5, 1e-6])
 def test_float32_shows_what_noise_it_can_hold(engine, size):
-    """Numbers of float32 have seven digits, and so has the noise to be above the last of them."""
+    """Numbers in float32 have seven digits, so noise shows only above the last of them."""
     X = product(300, 30, 3, size).astype(np.float32)
     model = BayesianPCA(noise="isotropic", engine=engine).fit(X)
     assert model.n_components_ == 3

@@ -18,12 +18,12 @@ from bayespca.estimators.stories import story
 from bayespca.io.feature_files import FeatureColumns
 
 N, M = 150, 60
-# Chains are as short as tests allow.
+# Chains are kept short for speed.
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")
 
 
 def simulated(seed=0):
-    """Ratings of the model: users whose noises differ."""
+    """Indices, noise-free matrix and ratings; the noise differs between users."""
     rng = np.random.default_rng(seed)
     low = 3 + 0.7 * rng.normal(size=(N, 2)) @ rng.normal(size=(2, M)) + rng.normal(size=(1, M))
     noise = 0.6 * np.exp(0.5 * rng.normal(size=(N, 1))) * rng.normal(size=(N, M))
@@ -52,7 +52,7 @@ def test_predictions_and_their_intervals(model):
     def error(found):
         return np.sqrt(np.mean((found.predict(i, j) - LOW[i, j]) ** 2))
 
-    # Whose ratings scatter more counts less.
+    # Users whose ratings scatter more count less.
     assert error(model) < 0.97 * error(evb)
     mean, std = model.predict(i, j, return_std=True)
     assert 0.88 < np.mean(np.abs(mean - truth) < 1.645 * std) < 0.92
@@ -198,7 +198,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 
 def with_kinds():
-    """Users who like the items of one of three kinds; the last twelve items have no ratings."""
+    """Users with a taste for each of three kinds of items; the last 12 items have no ratings."""
     rng, n, m = np.random.default_rng(3), 80, 60
     kinds = rng.integers(0, 3, m)
     taste = rng.normal(size=(n, 3))
@@ -258,12 +258,12 @@ def test_features_that_are_none(features, message):
         MatrixFactorization().fit_ratings(I, J, STARS, user_features=features)
 
 
-# --- what is rated at all ----------------------------------------------------------------------
+# --- the choice of rated items -----------------------------------------------------------------
 
 
 def with_habits():
-    """Users who give more stars the more of some items they have rated: their biases are Σy/√N,
-    with noise of a third of their size, and half of them have two or three ratings.
+    """Users whose biases depend on which items they have rated: Σy/√N, with noise of a third of
+    that size. Half of the users have about four ratings.
     """
     rng, n, m = np.random.default_rng(5), 400, 60
     y = rng.normal(size=m)
@@ -304,15 +304,15 @@ def test_someone_new_is_expected_to_be_like_those_who_rate_the_same():
         expected, spread = model.predict(user, model.items_, return_std="mean")
         np.testing.assert_allclose(mean, expected, atol=0.15)
         np.testing.assert_allclose(std, spread, rtol=0.35)
-    # Ratings that say nothing, of items whose raters give more stars, and of others.
+    # Uninformative ratings, of items whose raters give the most stars or the fewest.
     most, least = np.argsort(-y)[:3], np.argsort(y)[:3]
     high, low = (model.predict_new(some, model.predict(-1, some)).mean() for some in (most, least))
     assert high > low + 0.5
 
 
 def test_whose_habits_are_not_known_is_uncertain():
-    """A user of the fit without ratings, and one who is not in it, have answers as wide as habits
-    make them.
+    """Predictions for a user without ratings, or unknown to the fit, are as uncertain as habits
+    vary.
     """
     X, _, seen, _ = with_habits()
     seen[-40:] = False
@@ -321,7 +321,7 @@ def test_whose_habits_are_not_known_is_uncertain():
         i, j, X[i, j], user_features=pd.DataFrame({"nothing": np.arange(400) % 2.0})
     )
     _, std = model.predict(np.arange(360, 400)[:, None], model.items_, return_std=True)
-    # Habits have variance 1, what is beyond them 0.3², noise 0.8².
+    # Variances are 1 for habits, 0.3² for the rest of the biases, and 0.8² for the noise.
     assert np.median(std) == pytest.approx(np.sqrt(1 + 0.09 + 0.64), rel=0.15)
     with pytest.warns(UserWarning, match="not among those of the fit"):
         _, wide = model.predict(-1, model.items_, return_std=True)
@@ -338,7 +338,7 @@ def test_implicit_is_for_draws():
 
 
 def drifting():
-    """Users who rate in three sessions, and are in another mood in each."""
+    """Users who rate in three sessions, each in a different mood."""
     rng, n, m = np.random.default_rng(11), 120, 60
     i, j = np.nonzero(rng.random((n, m)) < 0.5)
     session = rng.integers(0, 3, i.size)
@@ -366,10 +366,10 @@ def test_drifts_of_users_are_found(moody):
     assert 0.86 < np.mean(np.abs(mean - truth) < 1.645 * std) < 0.94
     mean, std = model.predict(i, j, return_std=True, times=times)
     assert 0.88 < np.mean(np.abs(mean - x) < 1.645 * std) < 0.92
-    # The variance of moods is 0.64, in whichever level.
+    # The variances of all levels add up to that of the moods, 0.64.
     drift = model.draws_.drift
     assert drift.prior.mean(axis=0).sum() * model.draws_.unit**2 == pytest.approx(0.64, rel=0.25)
-    # Where nothing is known of a mood, it is as wide as all of them are.
+    # A mood at a time far from all ratings has the variance of all moods.
     away, wide = model.predict(i, j, return_std=True, times=times.max() + 1e7)
     none, same = model.predict(i, j, return_std=True)
     np.testing.assert_allclose(away, none)
@@ -431,7 +431,7 @@ def test_times_that_are_none(model, moody):
 
 
 def kinds_as(what, frame, ids):
-    """The kinds of items in a column, as something else."""
+    """The column of item kinds in another container or encoding."""
     kinds = frame["kind"].to_numpy()
     hot = (kinds[:, None] == np.unique(kinds)).astype(float)
     pairs = {"a": "x|y", "b": "y|z", "c": "z|x"}
@@ -464,7 +464,7 @@ def answers(features):
     ("whats", "tolerance"),
     [
         (("pandas", "polars", "categories", "columns", "numbers"), 0.0),
-        # What is subtracted from sparse numbers is a part of the products: other roundings.
+        # Sparse numbers are centred within products, which rounds differently.
         (("numbers", "sparse frame"), 1e-6),
         (("text of lists", "lists", "lists in polars"), 0.0),
     ],
@@ -504,7 +504,7 @@ def as_dense(cells):
 
 
 def test_sparse_features_stay_sparse(monkeypatch):
-    """Users with one of 300 cities each, a third of them without any rating."""
+    """Each user has one of 300 cities; a third of the users have no ratings."""
     rng, n, p = np.random.default_rng(0), 3000, 300
     i, j = np.divmod(rng.choice(2000 * 50, 20_000, replace=False), 50)
     city = rng.integers(0, p - 2, n)

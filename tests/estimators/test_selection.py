@@ -1,4 +1,4 @@
-"""How many components: held-out log-likelihoods."""
+"""`select_components`: the number of components by held-out log-likelihood."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayespca.estimators import ComponentSelection, bernoulli, binary_pca, selec
 
 
 def blobs(n=240, K=3, p=2, seed=0):
-    """Sorted by cluster, as tables often are: folds must be drawn at random."""
+    """Rows sorted by cluster, as tables often are, so that folds must be drawn at random."""
     rng = np.random.default_rng(seed)
     return 6 * np.repeat(np.eye(K, p), n // K, axis=0) + rng.normal(size=(n, p))
 

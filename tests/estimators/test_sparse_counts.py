@@ -1,4 +1,4 @@
-"""`GeneralizedPCA` of sparse matrices: as dense ones, without ever being one."""
+"""`GeneralizedPCA` of sparse matrices: results as for dense ones, which are never formed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_no_dense_matrix_is_ever_made():
     places = rng.integers(0, n, 50_000), rng.integers(0, p, 50_000)
     X = sp.csr_array((np.ones(50_000), places), shape=(n, p))
     model = GeneralizedPCA(2, likelihood="poisson", row_sizes=True, max_iter=1)
-    # Once before, for what is imported and compiled.
+    # Fit once before measuring, so that imports and compilation do not count.
     with pytest.warns(ConvergenceWarning):
         model.fit(X)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What comes back in half samples, as users ask for it."""
+"""`rank_stability`: ranks and directions that come back in half samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_noise_is_that_of_all_rows(kind, noise):
 
 
 def test_a_component_near_the_limit_comes_back_in_some():
-    """The share of halves is that of fits to halves."""
+    """The share of halves must be that of separate fits to halves."""
     X = noisy("white", 120, 20, 1, strength=0.0, random_state=1).X
     X = X + 0.75 * np.outer(np.random.default_rng(0).normal(size=120), np.full(20, 20**-0.5)) * 1.6
     found = rank_stability(X, noise="isotropic", n_halves=400)
@@ -51,7 +51,7 @@ def test_a_component_near_the_limit_comes_back_in_some():
 
 
 def test_rounded_numbers_are_as_uncertain_as_in_the_fit():
-    """Without that, halves of counts would keep components that all rows have for rounding."""
+    """Otherwise halves of counts would keep components that the full fit takes for rounding."""
     found = rank_stability(load_digits().data[:600], n_halves=10)
     assert all(abs(rank - found.rank) <= 4 for rank in found.ranks)
 

@@ -21,7 +21,7 @@ def codes(model):
 
 
 def matrix_with(gamma, n, p, rng):
-    """A matrix with given singular values and no mean."""
+    """A matrix with given singular values and random singular vectors."""
     U = np.linalg.qr(rng.normal(size=(n, len(gamma))))[0]
     V = np.linalg.qr(rng.normal(size=(p, len(gamma))))[0]
     return (U * gamma) @ V.T
@@ -76,7 +76,7 @@ def test_a_component_far_from_the_threshold_is_not(rng):
 
 
 def test_a_component_that_is_probable_though_dropped_is_told(rng):
-    """EVB's threshold is above what noise can be: right below it a component is probably there."""
+    """EVB's threshold lies above what noise reaches: just below it, a component is probable."""
     X = at_threshold(0.97, rng)
     model = BayesianPCA(center=False).fit(X)
     [note] = [note for note in summarize(model).notes if "rank" in note.code]
@@ -89,7 +89,7 @@ def test_a_component_that_is_probable_though_dropped_is_told(rng):
 
 
 def test_an_uncertain_rank_is_told_with_its_rivals():
-    """Few rows: EVB keeps the most probable number, which is not more probable than all others."""
+    """With few rows, the rank that EVB keeps may be less probable than all others together."""
     notes = []
     for seed in range(20):
         X = np.random.default_rng(seed).normal(size=(12, 8)) * [4, 3, 1, 1, 1, 1, 1, 1]

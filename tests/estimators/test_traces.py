@@ -54,7 +54,7 @@ def test_the_trace_ends_where_the_fit_does(name):
     model = FITS[name]()
     trace = model.trace_
     assert trace.free_energy[-1] == pytest.approx(model.free_energy_, rel=1e-9)
-    # None of a mixture's or of bits' noises is that of the whole.
+    # Mixtures and binary data, for instance, have no single noise variance to compare.
     one_noise = ("iterative", "iterative, scaled", "holes", "variational", "ratings", "tensor")
     if name in (*one_noise, "curves", "curves, holes"):
         assert trace.noise_variance[-1] == pytest.approx(model.noise_variance_, rel=1e-9)

@@ -1,4 +1,4 @@
-"""`BayesianTucker` and `tensor_ranks` as users meet them."""
+"""`BayesianTucker` and `tensor_ranks` as users see them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_unfoldings_alone(example):
 
 
 def test_weak_components_that_no_unfolding_shows():
-    """Known to be small in the other modes, a mode shows more than its unfolding does."""
+    """If the other modes are known to have small ranks, a mode shows more than its unfolding."""
     T, _ = artificial(7, (40, 40, 40), (2, 2, 2), snr=0.008)
     alone, together = tensor_ranks(T), BayesianTucker().fit(T).ranks_
     assert all(a <= b for a, b in zip(alone, together, strict=True))
@@ -105,7 +105,7 @@ def test_amino_acids(method):
     assert BayesianTucker(method, noise_variance="0db").fit(T).ranks_ == (3, 3, 3)
 
 
-# --- the same in other ways --------------------------------------------------------------------
+# --- equivalent input --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("center", [False, True])
@@ -158,7 +158,7 @@ def test_scale_of_the_data(factor, share):
 
 @pytest.mark.parametrize("method", ["epb", "emap"])
 def test_free_energy_of_points_has_the_units_of_the_data(method):
-    """A density of factors changes with their scale: as if the data had been rescaled by hand."""
+    """Densities of point estimates change with the unit, as if data were rescaled by hand."""
     T, _ = artificial(1, (12, 13, 14), (2, 3, 2), snr=4.0)
     a, b = (BayesianTucker(method, noise_variance="0db").fit(T * u) for u in (1.0, 100.0))
     entries = sum(M * H for M, H in zip(T.shape, a.ranks_, strict=True)) / 6
@@ -250,7 +250,7 @@ def test_new_slices(example):
 
 
 def test_a_large_core_with_few_holes():
-    """More entries than a covariance is formed for: holes are filled sweep by sweep."""
+    """The core has too many entries for a covariance, so holes are filled sweep by sweep."""
     T, _ = artificial(0, (24, 25, 26), (9, 9, 9), snr=20.0)
     holes = with_holes(T, 0.05)
     model = BayesianTucker().fit(holes)
@@ -273,7 +273,7 @@ def test_mean_of_slices(share):
     assert other.noise_variance_ == pytest.approx(model.noise_variance_, rel=1e-3)
 
 
-# --- elsewhere ---------------------------------------------------------------------------------
+# --- TensorLy, files, interruptions and messages -----------------------------------------------
 
 
 def test_tensorly(example):
@@ -329,7 +329,7 @@ def test_early_end_of_a_matrix_is_told_once():
 
 
 def test_cores_too_large_for_covariances_of_cells():
-    """Holes are filled for as long as they change; only standard deviations cannot be had."""
+    """Holes are filled until they settle; only standard deviations are unavailable."""
     T, X = artificial(0, (20, 20, 20), (17, 17, 17), snr=1e4)
     holes = with_holes(T, 0.02)
     model = BayesianTucker(ranks=(17, 17, 17)).fit(holes)
@@ -363,7 +363,7 @@ def test_verbose(example, capsys):
     assert "30×40×50, evb: core 3×4×5" in capsys.readouterr().out
 
 
-# --- what is wrong -----------------------------------------------------------------------------
+# --- bad input ---------------------------------------------------------------------------------
 
 T3 = np.random.default_rng(0).normal(size=(4, 5, 6))
 

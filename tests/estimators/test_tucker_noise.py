@@ -1,4 +1,4 @@
-"""`BayesianTucker` with noise of slices."""
+"""`BayesianTucker` with noise that differs between slices."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_evidence_chooses(share):
 
 
 def test_few_slices_that_differ_by_chance_are_equal():
-    """The evidence is that of all modes together, and each prior has its price."""
+    """The evidence counts all modes together, and each prior has its price."""
     for seed in range(5):
         T, _ = artificial(seed, (4, 5, 40), (2, 2, 2), snr=5.0)
         assert BayesianTucker(noise="auto").fit(T).noise_ == "isotropic"
 
 
 def test_ranks_that_are_asked_for_do_not_choose_the_noise(example):
-    """What one component leaves over differs between slices, but is no noise."""
+    """What one component leaves unexplained differs between slices, but is not noise."""
     model = BayesianTucker(ranks=(1, 1, 1)).fit(example[0])
     assert model.noise_ == "isotropic"
     assert model.ranks_ == (1, 1, 1)
@@ -100,7 +100,7 @@ def test_filled_cells_are_as_uncertain_as_their_slices_are_noisy(example):
     assert np.std(z) == pytest.approx(1.0, abs=0.1)
     noisy = std[gone] > np.median(std[gone])
     assert np.std(z[noisy]) == pytest.approx(np.std(z[~noisy]), abs=0.1)
-    # New slices have the usual noise of a slice.
+    # New slices are given the noise of a typical slice.
     _, new = model.impute(holes, return_std=True)
     first = model.slice_noise_variances_[0] / model.noise_variance_
     i, j = np.argmax(first), np.argmin(first)
@@ -109,7 +109,7 @@ def test_filled_cells_are_as_uncertain_as_their_slices_are_noisy(example):
 
 
 def test_units_of_slices_do_not_matter(example):
-    """The model is the same in units of each slice's own, but for the priors of the scales."""
+    """Rescaling slices must leave the model the same, except for the priors of the scales."""
     T, _, model = example
     units = np.exp(np.random.default_rng(1).normal(size=SIZES[1]) * 0.5)
     other = BayesianTucker(noise="per-mode").fit(T * units[:, None])
@@ -198,7 +198,7 @@ def test_a_line_about_it(example, capsys):
 
 @pytest.mark.skipif("BAYESPCA_DATA" not in os.environ, reason="needs amino.npz (BAYESPCA_DATA)")
 def test_amino_acids():
-    """Noise of slices has more evidence. What stands out beside three amino acids is little."""
+    """Noise of slices has more evidence, and little stands out beside the three amino acids."""
     with np.load(Path(os.environ["BAYESPCA_DATA"]) / "amino.npz") as file:
         T = file["T"].astype(float)
     model = BayesianTucker(tol=1e-5).fit(T)

@@ -1,4 +1,4 @@
-"""`VariationalPCA` as users meet it."""
+"""`VariationalPCA` as users see it."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_report_and_displays(model):
 
 
 def with_holes(n=200, p=20, rank=3, share=0.2, seed=0, offset=5.0):
-    """What there is without noise, with it, and with holes."""
+    """A low-rank matrix, the same with noise, and the same with noise and holes."""
     rng = np.random.default_rng(seed)
     low = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)) + offset
     whole = low + rng.normal(size=(n, p))
@@ -225,7 +225,7 @@ def test_holes_at_fit(share):
         inside += (np.abs(filled - whole)[holes] < 1.96 * std[holes]).sum()
         inside_mean += (np.abs(filled - low)[holes] < 1.96 * mean_std[holes]).sum()
         total += holes.sum()
-    # Three standard errors of a share, where there are few holes.
+    # With few holes, allow three standard errors of the share.
     assert inside / total == pytest.approx(0.95, abs=max(0.02, 3 * np.sqrt(0.05 / total)))
     assert inside_mean / total == pytest.approx(0.95, abs=0.04)
 
@@ -254,7 +254,7 @@ def test_one_hole_changes_little(model):
     np.testing.assert_allclose(other.components_, model.components_, atol=5e-3)
     np.testing.assert_allclose(other.explained_variance_, model.explained_variance_, rtol=0.01)
     np.testing.assert_allclose(other.alpha_[:3], model.alpha_[:3], rtol=0.01)
-    # One cell less has about its own log density less.
+    # Without one cell, the bound loses about the log density of that cell.
     assert abs(other.lower_bound_ - model.lower_bound_) < 6
 
 
@@ -302,7 +302,7 @@ def test_empty_rows_and_columns_are_told():
     np.testing.assert_allclose(model.transform(Y)[7], 0, atol=1e-12)
     filled, std = model.impute(Y, return_std=True)
     assert np.isfinite(filled).all()
-    # The prior of μ is all that is known of it: its variance is 1/β.
+    # Only the prior of μ, of variance 1/β, says anything about an empty column.
     assert std[:, 5].min() ** 2 > 1000
 
 
@@ -332,7 +332,7 @@ def test_rank_zero_and_no_columns_with_holes():
 
 
 def test_scale_with_holes():
-    """Priors so broad that the units of the data do not matter."""
+    """With priors this broad, the units of the data do not matter."""
     _, _, Y = with_holes()
     broad = {"b_alpha": 1e-12, "b_tau": 1e-12, "beta": 1e-18}
     a = VariationalPCA(**broad, tol=1e-11).fit(Y)

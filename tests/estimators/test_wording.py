@@ -1,4 +1,4 @@
-"""Numbers in words."""
+"""Numbers, noise and probabilities in words."""
 
 from __future__ import annotations
 

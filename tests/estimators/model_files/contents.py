@@ -1,6 +1,6 @@
-"""What a model is and what it answers, as plain arrays by name.
+"""Attributes, parameters and answers of a model, as plain arrays by name.
 
-`make.py` writes them down next to each model file, and the test compares.
+`make.py` records them next to each model file, and the test compares them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ def attributes(model: Any, names: Iterable[str]) -> Arrays:
     return _flat({name: getattr(model, _now(model, name)) for name in there})
 
 
-# Attributes that were given up, because they did not hold.
+# Attributes that were removed because they were wrong.
 GONE = {"BinaryPCA": ("components_std_",)}
 
 
 def _now(model: Any, name: str) -> str:
-    """What an attribute is called now: up to version 2, `noise_variance_` was an array where each
-    feature had noise of its own.
+    """The current name of an attribute.
+
+    Up to version 2, `noise_variance_` was an array if each feature had its own noise.
     """
     own = name == "noise_variance_" and getattr(model, "noise_", "") == "per-feature"
     return "feature_noise_variance_" if own else name
@@ -45,12 +46,12 @@ def parameters(model: Any, names: Iterable[str]) -> Arrays:
 
 
 def _found(name: str) -> tuple[str, dict[str, Any]]:
-    """What the program finds was None."""
+    """An option whose value 'auto' was None."""
     return name, {"auto": None}
 
 
-# Options that had another name or other words in files of version 1: what they are called now, and
-# how words of today were spelled.
+# Options that had other names or values in files of version 1: their current names, and the old
+# spelling of current values.
 BEFORE: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "BernoulliMixture": {
         "init_params": ("init", {}),
@@ -69,7 +70,7 @@ BEFORE: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def answers(model: Any, inputs: Arrays) -> Arrays:
-    """What methods return for rows X without and H with holes, or for users, items and ratings."""
+    """Results of methods for rows X without and H with holes, or for users, items and ratings."""
     found = _random_numbers(getattr(model, "random_state", None))
     if "users" in inputs:
         found |= _ratings(model, inputs["users"], inputs["items"], inputs["ratings"])
@@ -83,7 +84,7 @@ def answers(model: Any, inputs: Arrays) -> Arrays:
 
 
 def _flat(values: dict[str, Any]) -> Arrays:
-    """Numbers, strings and arrays, those in records, lists and tuples by their path."""
+    """Numbers, strings and arrays; those inside records, lists and tuples are named by path."""
     found: Arrays = {}
     for name, value in values.items():
         inner = _inner(value)
@@ -116,7 +117,7 @@ def _as_fitted(model: Any, X: np.ndarray) -> Any:
 
 
 def _random_numbers(state: Any) -> dict[str, Any]:
-    """Those that come next, as NumPy promises them for all of its versions."""
+    """The next random numbers, from streams that NumPy keeps stable across versions."""
     if isinstance(state, np.random.Generator):
         return {"random": copy.deepcopy(state).bit_generator.random_raw(3)}
     if isinstance(state, np.random.RandomState):
@@ -233,7 +234,7 @@ def _generalized_pca(model: Any, X: Any, H: Any) -> dict[str, Any]:
 
 
 def _gplvm(model: Any, X: Any, H: Any) -> dict[str, Any]:
-    """What is computed in one go: new rows are placed by a descent that rounding leads."""
+    """Answers that need no iteration: the descent that places new rows depends on rounding."""
     return {
         "inverse_transform": model.inverse_transform(model.embedding_[: len(X)], return_std=True),
         "sample": model.sample(3, random_state=0),

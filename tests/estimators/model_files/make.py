@@ -1,8 +1,8 @@
-"""The model files of this folder, and next to each what its model holds and answers.
+"""Write model files of format version 1, each with a record of its model's contents and answers.
 
-Run once, with bayespca 0.1.0 as it was when it wrote format version 1. It is kept to show what is
-in the files, not to be run again: files of a later version belong next to these, as those of
-`make_version_2.py` do.
+This was run once, with bayespca 0.1.0 when it wrote format version 1. It is kept to show what is
+in the files, not to be run again: later versions add files of their own, as `make_version_2.py`
+does.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from bayespca import (
 from bayespca.datasets import low_rank, low_rank_tensor
 
 FOLDER = Path(__file__).parent
-# Records that are no numbers of their own.
+# Records, whose numbers are not recorded.
 INNER = ("posterior_", "spectrum_", "draws_")
 
 
 def pierced(X: np.ndarray) -> np.ndarray:
-    """Every seventh cell is a hole."""
+    """A copy of X in which every seventh cell is a hole."""
     X = X.astype(X.dtype if X.dtype.kind == "f" else float)
     X.reshape(-1)[3::7] = np.nan
     return X
@@ -157,7 +157,7 @@ def mixtures() -> dict[str, tuple[Any, Arrays]]:
 
 
 def described(model: Any, inputs: Arrays) -> Arrays:
-    """What the test compares, by kind and name."""
+    """The arrays that the test compares, by kind and name."""
     fitted = [name for name in vars(model) if name.endswith("_") and name not in INNER]
     defaults = type(model)().get_params(deep=False)
     given = [

@@ -1,7 +1,7 @@
-"""Model files of bayespca 1.0, at least one of each estimator, and next to each what its model
-holds and answers.
+"""Write model files of bayespca 1.0, at least one for each estimator, each with a record of its
+model's contents and answers.
 
-Run once, with the first candidate for that release; later versions load these files.
+This was run once, with the first release candidate; later versions must load these files.
 """
 
 from __future__ import annotations

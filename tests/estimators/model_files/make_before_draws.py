@@ -1,6 +1,6 @@
-"""Model files of ratings of format version 3, and next to each what its model answers.
+"""Write model files of ratings in format version 3, each with a record of its model's answers.
 
-Run once, with bayespca as it was when there were no draws of ratings.
+This was run once, with bayespca as it was before method="gibbs" for ratings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Model files of format version 3 as they were first, and next to each what its model answers.
+"""Write model files of the earliest format version 3, each with a record of its model's answers.
 
-Run once, with bayespca as it was when mixtures did not yet choose their noise.
+This was run once, with bayespca as it was before mixtures chose their noise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Model files of format version 2, and next to each what its model holds and answers.
+"""Write model files of format version 2, each with a record of its model's contents and answers.
 
-Run once, with bayespca as it was when it wrote format version 2; kept to show what is in the files.
+This was run once, with bayespca when it wrote format version 2. It is kept to show what is in the
+files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from make import CLUSTERS, FOLDER, FRAME, INNER, LONG, X, pierced, rows
 from bayespca import BayesianPCA, BayesianPCAImputer, PCAMixture, VariationalPCA
 from bayespca.estimators._base import Fitted
 
-# Records, and what takes another time on another machine.
+# Records, among them the trace, whose times depend on the machine.
 OUT = (*INNER, "status_", "trace_", "fit_")
 
 
@@ -41,7 +42,7 @@ def models() -> dict[str, tuple[Any, Arrays]]:
 
 
 def described(model: Any, inputs: Arrays) -> Arrays:
-    """What the test compares, by kind and name."""
+    """The arrays that the test compares, by kind and name."""
     cls = type(model)
     names = [name for name in dir(cls) if isinstance(getattr(cls, name), Fitted)]
     here = [name for name in names if hasattr(model, name) and name not in OUT]

@@ -1,6 +1,6 @@
-"""Model files of format version 3, and next to each what its model holds and answers.
+"""Write model files of format version 3, each with a record of its model's contents and answers.
 
-Run once, with bayespca as it was when it got the estimators that are here.
+This was run once, with bayespca as it was when it gained these estimators.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def models() -> dict[str, tuple[Any, Arrays]]:
 
 
 def tables() -> dict[str, tuple[Any, Arrays]]:
-    """Numbers, flags, ranks, categories and counts, as numbers of an array."""
+    """Models of numbers, flags, ranks, categories and counts in one array of floats."""
     rng = np.random.default_rng(0)
     a = rng.normal(size=60)
     draws = [rng.logistic(size=60) for _ in range(4)]

@@ -1,8 +1,8 @@
-"""Standard deviations of the models of this folder, written down anew.
+"""Update the recorded standard deviations of the models in this folder.
 
-Means are those of the day when a file was made. Standard deviations say more of what is not known
-than they did then: run this after a change that is meant to change them, and look at the ratios
-that it prints. All else stays as it was written down.
+Means stay as they were when a file was made. Standard deviations now account for more of the
+uncertainty than they did then: run this after a change that is meant to change them, and check the
+ratios that it prints. Everything else stays as recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
 
 FOLDER = Path(__file__).parent
 
-# By name of the estimator: attributes and answers.
+# Standard deviations among the attributes and answers of each estimator.
 ATTRIBUTES = {"BayesianPCA": ("components_std_",), "VariationalPCA": ("components_std_",)}
 ANSWERS = {
     "BinaryPCA": ("transform.1",),
