@@ -116,7 +116,7 @@ def test_a_row_that_is_a_component(rng):
     text = said(X, noise="isotropic")["dominating-row"]
     assert text.startswith("Row 7 (counting from 0) makes up 9")
     assert "of component 1" in text
-    # The default gives it less weight, and names it in other words.
+    # The default gives it less weight, and describes it in other words.
     model = BayesianPCA().fit(X)
     assert "dominating-row" not in model.status_
     assert "1 of 80 rows is outlying (7, counting from 0): its noise" in str(model.status_)
@@ -140,7 +140,7 @@ def test_yes_or_no(rng):
 def test_counts(rng):
     X = rng.poisson(np.exp(rng.normal(size=12)), size=(200, 12)).astype(float)
     assert "look like counts" in said(X, noise="isotropic")["counts"]
-    # Noise of rows and columns is what counts have.
+    # Noise that varies with rows and columns already describes counts.
     assert "counts" not in said(X, noise="both")
 
 

@@ -1,4 +1,4 @@
-"""Cells that are missing where they should be high, and cells that are missing by chance."""
+"""Cells that are missing because of their value, and cells that are missing by chance."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_several_columns_are_listed():
 
 
 def test_a_reason_in_another_column_is_allowed_for(table):
-    """It looks the same, and leaves intervals as they are: the words leave both open."""
+    """Such holes look the same but keep intervals valid, so the message allows for both."""
     other = table.corr().b.drop("b").abs().idxmax()
     table.loc[table[other] > 0.5, "b"] = np.nan
     text = said(table)
@@ -98,7 +98,7 @@ def test_holes_by_chance_are_left_alone(shape, kind):
 
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_what_the_other_cells_say_is_what_they_say_where_the_cell_is_missing(k):
-    """A cell that is there is predicted as if it were not."""
+    """An observed cell is predicted as if it were missing."""
     X = noisy("columns", 40, 7, k, random_state=1).X
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     model = BayesianPCA(noise="per-feature", n_components=k).fit(X)

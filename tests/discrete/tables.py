@@ -1,4 +1,4 @@
-"""Simulated cells of any likelihoods, with their natural parameters."""
+"""Simulated cells of any likelihood, with their natural parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARAMETERS = {"normal": (0.3, 0.8, 1), "negative-binomial": (1.0, 5.0, 1), "ordi
 
 
 def simulated(kinds, n=300, rank=3, holes=0.0, seed=0):
-    """Cells of so many columns of each kind, and their z."""
+    """Cells with the given number of columns of each kind, and their natural parameters z."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, rank))
     groups, logits = [], []
@@ -40,7 +40,7 @@ def simulated(kinds, n=300, rank=3, holes=0.0, seed=0):
 
 
 def fitted(cells, n_components=None, **looping):
-    """The model of cells whose parameters are not known."""
+    """The fit of cells whose column parameters are unknown."""
     data = known_table(cells)
     options = {"max_iter": 300, "tol": 1e-6} | looping
     return inference.fit(general_model(data, n_components=n_components), data, Looping(**options))

@@ -1,6 +1,4 @@
-"""Columns of tables: codes, sticks of categories, sizes of rows, and which likelihood whole numbers
-have.
-"""
+"""Columns of tables: codes, sticks of categories, sizes of rows, likelihoods of whole numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def test_probabilities_of_levels_are_those_of_their_sticks():
 
 
 def test_the_log_likelihood_of_a_category_is_that_of_its_level():
-    """Cells of a category add up to the logarithm of its probability, and no more."""
+    """The cells of a category sum to the logarithm of its probability."""
     z = np.array([[0.3, -1.0, 0.8]])
     probabilities = level_probabilities(1 / (1 + np.exp(-z)))[0]
     for code in range(4):

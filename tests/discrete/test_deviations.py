@@ -20,7 +20,7 @@ COLUMNS = {
 
 
 def cell(kind, m, v):
-    """One cell whose z have these means and this variance."""
+    """One cell whose natural parameters have means from m on and variance v."""
     column, parameters = COLUMNS[kind]
     means = np.linspace(m, m + 0.4, column.width)[None]
     own = np.broadcast_to(parameters, (column.width, len(parameters)))

@@ -71,7 +71,7 @@ def drawn_cells(cells, state, rng):
 
 
 def looked_at(cells, state):
-    """Bounded functions of all that is drawn, none of which rotations of components change."""
+    """Functions of all that is drawn, none of which changes with rotations of components."""
     z = natural(state.a, state.b)
     x = np.concatenate([group.numbers for group in cells.groups], axis=1)
     squares = (state.b[:, :-1] ** 2).sum()
@@ -132,11 +132,11 @@ def test_stretching_changes_no_cell_and_has_its_density():
     assert got == pytest.approx(levels, abs=0.05)
 
 
-# --- what is read from draws ---------------------------------------------------------------------
+# --- reading draws -------------------------------------------------------------------------------
 
 
 def exact_row(cells, i, b):
-    """Mean and variance of z of a row with one component, by a fine grid."""
+    """Mean and variance of each z in a row with one component, on a fine grid."""
     a = np.linspace(-9, 9, 4001)
     z = a[:, None] * b[:, 0] + b[:, 1]
     logs = stats.norm.logpdf(a)

@@ -10,7 +10,7 @@ from bayespca.discrete.likelihoods.known import LIKELIHOODS
 from bayespca.discrete.likelihoods.ordinal import cut_points, rank_probabilities
 from oracles import likelihoods as oracle
 
-# Values that cells may have, and parameters of a column.
+# Possible values of cells, and parameters of a column.
 CASES = {
     "normal": ([-1.3, 0.0, 2.0], [np.log(0.3)]),
     "bernoulli": ([0, 1], []),
@@ -23,14 +23,14 @@ NAMES = list(CASES)
 
 
 def at(name):
-    """All values at all places, as arrays of cells with one column, and parameters."""
+    """Every value at every mean and variance, as one-column arrays, and the parameters."""
     values, parameters = CASES[name]
     cells = np.array([(x, m, v) for x in values for m, v in PLACES], dtype=float)
     return *(column[:, None] for column in cells.T), np.array(parameters)[None]
 
 
 def simulated(name, n=400, seed=0):
-    """A column with z of its own in each row, and the parameters it was drawn with."""
+    """A column, the means and variances of its z, and the parameters it was drawn with."""
     rng = np.random.default_rng(seed)
     parameters = np.array(CASES[name][1])[None]
     m = rng.normal(0.5, 0.7, size=(n, 1))
@@ -52,7 +52,7 @@ def test_averages_are_those_of_quadrature(name):
         oracle.expected(name, kind(value), mean, variance, parameters[0])
         for value, mean, variance in np.column_stack([x, m, v])
     ]
-    # The mixture of normals is the logistic function to 2e-9, times counts.
+    # The mixture of normals is the logistic function to 2e-9; counts multiply the error.
     assert found[:, 0] == pytest.approx(wanted, abs=1e-6)
 
 
@@ -107,7 +107,7 @@ def test_means_and_draws_agree(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_draws_have_the_probabilities(name):
-    """The mean log probability of draws is minus their entropy, which sums over values give."""
+    """Frequencies of drawn values are their probabilities; normal draws pass a KS test."""
     rng = np.random.default_rng(2)
     parameters = np.array(CASES[name][1])[None]
     drawn = LIKELIHOODS[name].drawn(np.full((20_000, 1), 0.3), parameters, rng)
@@ -152,7 +152,7 @@ def test_columns_with_fewer_ranks():
 
 
 def test_offsets_are_exposures():
-    """Rows with twice the exposure have twice the counts: the rate is what they have in common."""
+    """Rows with twice the exposure have twice the counts: all rows share one rate."""
     rng = np.random.default_rng(4)
     offset = np.log(rng.uniform(0.5, 4.0, size=(4000, 1)))
     for name in ("poisson", "negative-binomial"):

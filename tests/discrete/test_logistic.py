@@ -22,7 +22,7 @@ def test_averages_are_those_of_quadrature(mean, variance):
 
 
 def test_derivatives_belong_to_each_other():
-    """Steps lead down only if the slopes are those of the function that is looked at."""
+    """Steps lower the free energy only if the slopes belong to the function evaluated."""
     rng = np.random.default_rng(0)
     m, v, e = 4 * rng.normal(size=50), rng.gamma(1.0, 3.0, size=50), 1e-5
     found = averages(m, v)

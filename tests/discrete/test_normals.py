@@ -1,4 +1,4 @@
-"""Many normal distributions: some of their entries, and entries more or less."""
+"""Stacks of normal distributions: selecting, adding and conditioning on entries."""
 
 from __future__ import annotations
 

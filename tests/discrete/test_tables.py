@@ -56,7 +56,7 @@ def test_the_free_energy_never_rises(seed, kind, holes, closed):
 
 @pytest.mark.parametrize("kind", [*LIKELIHOODS, "mixed"])
 def test_the_posterior_of_a_row_is_nearly_the_exact_one(kind):
-    """One component and known loadings: integrals over a single score, by a fine grid."""
+    """One component and known loadings: integrals over a single score, on a fine grid."""
     kinds = MIXED if kind == "mixed" else {kind: 8}
     cells, _ = simulated(kinds, n=12, rank=1, holes=0.2, seed=3)
     q, prior = cells.shape[1], 1.7
@@ -111,7 +111,7 @@ def test_tables_without_structure_have_rank_0():
 
 
 def test_rows_that_are_far_away_are_found():
-    """Counts far above those of other rows: steps that overshoot are shortened until they hold."""
+    """Rows with counts far above the others: steps that overshoot are shortened."""
     cells, _ = simulated({"poisson": 20}, seed=5)
     found = fitted(cells)
     far = cells.part(np.arange(5)).groups[0]
@@ -136,5 +136,5 @@ def test_cells_that_learn_nothing_need_not_be_evaluated_again():
     wanted = vb.evaluated_all(state.rows, state.columns, moved)
     for name, values in vars(wanted).items():
         np.testing.assert_allclose(getattr(found, name), values, err_msg=name)
-    # What the state holds is left as it was.
+    # The arrays of the state are left unchanged.
     assert not np.array_equal(found.log_likelihood, state.found.log_likelihood)

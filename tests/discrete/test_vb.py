@@ -191,7 +191,7 @@ def test_halfway_is_halfway_in_natural_parameters():
 
 
 def test_a_step_that_is_too_long_is_shortened():
-    """Rows far from their minimum: a full step would lead up, and none does."""
+    """Rows start far from their minimum, where a full step would raise the free energy."""
     X, _ = table(50, 10, 2, strength=5.0)
     data, model = cells(X), model_of(X, 3)
     state, _ = vb.step(random_start(data, model, np.random.default_rng(1)), data, model)

@@ -1,4 +1,4 @@
-"""Accelerated sweeps over complete data end where plain ones do, in half of the steps."""
+"""Accelerated sweeps over complete data end where plain ones do, in half the steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_spectrum_that_falls_slowly(unit, monkeypatch):
     turn = np.linalg.qr(rng.normal(size=(20, 20)))[0]
     X = rng.normal(size=(60, 20)) * np.exp(-np.arange(20) / 6) @ turn
     X = unit * (X + 0.05 * rng.normal(size=X.shape))
-    # Priors in these units would differ.
+    # Priors have units, so they are scaled with the data.
     asked = {"a_alpha": 1e-3, "b_alpha": 1e-3 * unit**2, "a_tau": 1e-3, "b_tau": 1e-3 * unit**2}
     quick = VariationalPCA(random_state=0, beta=1e-3 / unit**2, **asked).fit(X)
     monkeypatch.setattr(VariationalModel, "chart", lambda model, data: None)
@@ -28,7 +28,7 @@ def test_a_spectrum_that_falls_slowly(unit, monkeypatch):
 
 
 def near_its_threshold(seed):
-    """EPB keeps a component or two of this noise, and takes long to let the others go."""
+    """Data in which EPB keeps one or two noise components and drops the others slowly."""
     rng = np.random.default_rng(seed)
     return 2 * rng.normal(size=(500, 5)) @ rng.normal(size=(5, 400)) + rng.normal(size=(500, 400))
 

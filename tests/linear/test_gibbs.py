@@ -38,13 +38,13 @@ def in_units_of(state: GibbsState, unit: float) -> GibbsState:
 
 
 def at_unit_one(T) -> GibbsData:
-    """The triangle of the data as they are."""
+    """The triangle of the data, in the data's own units."""
     data = compress(T)
     return GibbsData(data.ones, data.rows * data.unit, data.n, data.d, 1.0)
 
 
 def assert_quantiles(draws, expected, spread):
-    """Quantiles of draws that are worth about a third of independent ones."""
+    """Assert quantiles, where draws are worth about a third as many independent ones."""
     error = np.quantile(draws, LEVELS) - expected
     assert np.abs(error).max() < 8 * spread / np.sqrt(len(draws))
 
@@ -87,7 +87,7 @@ def test_log_joint_is_that_of_the_model(shape, factor):
 
 
 def test_log_joint_keeps_its_digits_when_there_is_hardly_noise():
-    """Along the orbit of a rotation it does not change, though its terms are 10¹² times larger."""
+    """Rotations of the loadings do not change it, though its terms are 10¹² times larger."""
     rng = np.random.default_rng(0)
     W = rng.normal(size=(6, 2))
     T = rng.normal(size=(50, 2)) @ W.T + 1e-6 * rng.normal(size=(50, 6))
@@ -175,7 +175,7 @@ def test_scale_of_a_column(shape):
 
 
 def test_scales_of_further_columns():
-    """What the next column needs follows by a change of rank one, and is what it says."""
+    """The rank-one updates of H and F after each column equal their direct computation."""
     rng = np.random.default_rng(0)
     A, B = (np.cov(rng.normal(size=(4, 9))) for _ in range(2))
     v, H = np.ones(4), np.linalg.inv(np.eye(4) + A)
@@ -206,7 +206,7 @@ def test_angle_of_a_rotation():
         return np.arctan2(R[0, 1], R[0, 0]) % np.pi
 
     expected = oracle.quantiles(density, np.linspace(0, np.pi, 2000), LEVELS)
-    # Each rotation swaps the columns at random; that leaves the plane as it is, not the angle.
+    # Each rotation swaps the columns at random, which keeps the plane but not the angle.
     found = []
     while len(found) < 3000:
         W = gibbs.rotated(state.W, state.alpha, rng)
@@ -218,7 +218,7 @@ def test_origin_of_the_latent_variables():
     T, state = problem(3, 4, 1)
     rng = np.random.default_rng(0)
     X = oracle.draw_latent(T, state, rng)
-    # As many rows as data: the triangle is a rotation of them, and ones its image of ones.
+    # With as many rows as data, the triangle is a rotation of the data: use the data themselves.
     data = GibbsData(np.ones(3), T, 3, T.shape[1], 1.0)
 
     def density(s):
@@ -295,7 +295,7 @@ def functions(state: GibbsState, T: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", [(7, 2, 2), (3, 4, 2), (4, 3, 3)])
 def test_joint_distribution(shape):
-    """Geweke's test: drawing data and parameters in turns gives back their joint distribution.
+    """Geweke's test: drawing data and parameters in turn reproduces their joint distribution.
 
     Each sweep is in the unit of its own data, so that the change of units is under test, too.
     """

@@ -1,4 +1,4 @@
-"""How far a round goes: nearer to where all of them end than it would by itself."""
+"""Hastened rounds lead nearer to the end of all rounds than plain ones do."""
 
 from __future__ import annotations
 

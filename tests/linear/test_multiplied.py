@@ -49,7 +49,7 @@ def test_without_a_copy(monkeypatch, center, rows):
 
 
 def test_a_mean_far_from_zero(monkeypatch):
-    """Products lose digits to it: then there is a copy after all."""
+    """Products lose digits to a large mean, so a copy is made after all."""
     X = noisy("white", 900, 1000, 3, strength=3.0, random_state=0).X
     noise = whitening(X.shape)
     copied, found = both_ways(monkeypatch, table_of(X + 1e8), noise)
@@ -65,7 +65,7 @@ def test_a_spectrum_that_cannot_be_cut_off(monkeypatch):
 
 
 def test_a_value_that_leaves_room_only_with_the_row_that_follows_from_the_others():
-    """The last value of a search on the way: the seven below it fit in, six would not."""
+    """The rest of the squares fits into seven values below the last one, but not into six."""
     squares = np.array([9.0, 1.44, 0.98])
     whole = Spectrum(np.sqrt(squares), (20, 10), squares.sum() + 7 * 0.98)
     less = one_row_less(whole)

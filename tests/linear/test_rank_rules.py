@@ -1,4 +1,4 @@
-"""Rank rules that look at the matrix."""
+"""Rank rules that use the whole matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_rank_of_white_noise(rule, strength, rank):
 
 
 def test_signs_keep_noise_that_differs_between_columns():
-    """White noise of the same variance would be a poor picture of it."""
+    """White noise of the same variance would be a poor reference."""
     X = centred("columns", 500, 200, 5, strength=0.0)
     assert sign_flips(X, np.random.default_rng(0)) == 0
 

@@ -1,4 +1,4 @@
-"""Components that are refined by a pass over the rows are those that a decomposition finds."""
+"""Components refined by passes over the rows equal those of a decomposition."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def cells_of(X, center):
 @pytest.mark.parametrize("strength", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("kind", ["columns", "rows", "both"])
 def test_a_fit_ends_where_it_would_without(kind, strength, monkeypatch):
-    """Wide data, so that noise of columns is not all in a Gram matrix."""
+    """Wide data, so that a Gram matrix does not suffice for noise of columns."""
     X = noisy(kind, 150, 250, 4, strength=strength, random_state=0).X
     plain = BayesianPCA(noise=NAMES[kind]).fit(X)
     monkeypatch.setattr(cells, "MANY_CELLS", 1000)

@@ -1,4 +1,4 @@
-"""Rotations against grids over all angles, and simple structures that are known."""
+"""Rotations against grids over all angles and against known simple structures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def simulated(correlation, n=2000, seed=0):
 
 
 def matched(found, truth):
-    """The factors in the order of the true ones."""
+    """Indices that put the factors in the order of the true ones."""
     order = [int(np.argmax(np.abs(found.loadings @ row))) for row in truth]
     assert sorted(order) == [0, 1, 2]
     return order

@@ -1,5 +1,5 @@
-"""Noise of rows, columns and neighbours in complete data: against sums written out, brute
-force, grids, and what must not change with the units or the order of the data.
+"""Noise of rows, columns and neighbours in complete data, against written-out sums, brute force,
+the evidence and grids.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .uneven import settled, uneven, written_out
 
 OWN = pytest.mark.parametrize("noise", [PER_FEATURE, PER_SAMPLE, BOTH], ids=lambda one: one.name)
 CENTER = pytest.mark.parametrize("center", [True, False])
-# Small data with a component, whose rows and columns differ beyond doubt.
+# n, p, rank and seed of small data whose rows or columns differ clearly.
 CASES = {"per-feature": (12, 5, 1, 2), "per-sample": (7, 5, 1, 4), "both": (9, 7, 1, 3)}
 
 
@@ -44,7 +44,7 @@ def small(noise):
 
 
 def fitted(X, noise=ISOTROPIC, *, center=True):
-    """Without a look at whether another noise were better."""
+    """A fit with this noise model, without comparing others."""
     looping = inference.Looping(max_iter=5000, tol=1e-12)
     return Complete(X, ClosedForm(), looping, Asked(center=center)).fit(noise)
 
@@ -103,7 +103,7 @@ def test_brute_force_finds_nothing_lower(noise, center):
 @CENTER
 @pytest.mark.parametrize("shape", [(5, 3), (4, 4)])
 def test_it_bounds_the_evidence(noise, center, shape, monkeypatch):
-    """At its minimum for variances that differ, against an average over draws from the priors."""
+    """The minimum for unequal variances, against an average over draws from the priors."""
     monkeypatch.setattr(oracle, "BOUNDS", np.log([2.0, 2.0]))
     X = uneven(*shape, 1, rows=noise.rows, columns=noise.columns, strength=3.0, seed=0)
     problem = oracle.Problem(X, 1, center, noise.rows, noise.columns)
@@ -113,14 +113,14 @@ def test_it_bounds_the_evidence(noise, center, shape, monkeypatch):
     log_evidence, error = oracle.log_evidence(problem, theta, rng)
     assert error < 0.2
     assert -log_evidence - 3 * error < F < -log_evidence + 3.0
-    # Where one side has noise of its own, and no mean is between rows, nothing is lost.
+    # The bound is tight if only one side has unequal noise and no mean links the rows.
     if noise != BOTH and not center:
         assert pytest.approx(-log_evidence, abs=3 * error) == F
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_equal_noise_is_never_better(seed):
-    """It is part of all models, which few cells may mislead."""
+    """All models contain equal noise, but few cells may mislead them a little."""
     X = uneven(*[(7, 4, 1), (10, 6, 1), (20, 8, 2)][seed % 3], strength=1.5, seed=seed)
     plain = fitted(X).free_energy
     for noise in (PER_FEATURE, PER_SAMPLE, BOTH):
@@ -131,14 +131,14 @@ def test_equal_noise_is_never_better(seed):
 
 
 def along(seed, n=200, p=30):
-    """Noise that is alike in neighbours, in columns of different size."""
+    """Data with noise correlated between neighbours, in columns of different size."""
     sizes = np.exp(0.3 * np.random.default_rng(seed).normal(size=p))
     return noisy("ar", n, p, 3, random_state=seed).X * sizes
 
 
 @CENTER
 def test_a_change_of_variables_gives_the_free_energy_of_neighbours(center):
-    """F of filtered data, which have equal noise, less the logarithm of the Jacobian."""
+    """F of the filtered data, whose noise is equal, minus the logarithm of the Jacobian."""
     X = along(0, 40, 6)
     n, p = X.shape
     state, _ = settled(X, AUTOREGRESSIVE, center=center)
@@ -167,7 +167,7 @@ def test_no_other_correlation_is_better():
 
 
 def _least_at(state, table, phi):
-    """The free energy with another φ, and the columns that are best then."""
+    """Lowest free energy for another φ, with the best columns for it."""
     form, noise = ClosedForm(), AUTOREGRESSIVE
     now = state_of(replace(state.whitening, phi=phi), table, form)
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""What must not change the noise that is found: units, order, library, place and digits of data."""
+"""Noise estimates must not depend on units, order, array library, storage or precision of data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def low_rank(found, X):
 
 
 def same(found, kind, *, tol=1e-6, shift=0.0):
-    """Rank, noise model, free energy (per cell) and the noise itself."""
+    """Assert the same rank, noise model, free energy per cell and noise parameters."""
     first = plain(kind)
     assert first.n_components_ == found.n_components_ == 2
     assert found.noise_ == first.noise_
@@ -72,7 +72,7 @@ def test_the_order_of_rows(kind):
 
 @KINDS
 def test_the_order_of_columns(kind):
-    """Neighbours may be read from the other side."""
+    """For neighbours, the columns are only reversed."""
     order = np.random.default_rng(0).permutation(P) if kind != "ar" else np.arange(P)[::-1]
     found = fitted(made(kind)[:, order], kind)
     same(found, kind)
@@ -105,7 +105,7 @@ def large(kind):
     ],
 )
 def test_the_unit_of_one_column(kind, noise, factor):
-    """The prior of the variances becomes wider, nothing else."""
+    """The prior of the variances becomes wider; nothing else changes."""
     (X, first), unit = large(kind), np.ones(20)
     unit[3] = factor
     found = BayesianPCA(noise=NAMES[kind] if noise == "own" else "auto").fit(X * unit)
@@ -138,12 +138,12 @@ def test_single_precision(kind):
 
 @pytest.mark.parametrize("kind", ["columns", "both", "ar"])
 def test_scaled_columns(kind):
-    """A choice of units: the prior of variances changes, the low-rank part does not."""
+    """Scaling chooses units: the prior of variances changes, the low-rank part does not."""
     X, first = large(kind)
     found = BayesianPCA(noise=NAMES[kind], scale=True).fit(X)
     assert found.n_components_ == 2
     assert rms_change(found, first, X, np.ones(20)) < 0.03
-    # In the units of the data, but for the prior of 20 variances.
+    # It is in the units of the data, so only the prior of 20 variances changes it.
     assert found.free_energy_ == pytest.approx(first.free_energy_, abs=40)
 
 
@@ -170,7 +170,7 @@ def test_sparse_data(kind):
 
 @pytest.mark.parametrize("kind", ["columns", "ar"])
 def test_blocks_and_partitions(kind):
-    """Their sums over rows are enough for columns and neighbours."""
+    """Sums over the rows of blocks suffice for noise of columns and neighbours."""
     X = made(kind)
     blocks = iter([X[:40], X[40:41], X[41:]])
     same(fitted(blocks, kind, noise="auto"), kind)
@@ -214,7 +214,7 @@ def test_a_run_that_was_broken_off_goes_on(kind, tmp_path):
 @KINDS
 @pytest.mark.parametrize("seed", range(4))
 def test_the_free_energy_never_rises(kind, seed):
-    """The loop warns where it does, and warnings are errors here."""
+    """The loop warns of a rise, and warnings are errors here."""
     rng = np.random.default_rng(seed)
     n, p = rng.integers(4, 50, 2)
     X = noisy(kind, n, p, 2, random_state=seed).X
@@ -226,7 +226,7 @@ def test_the_free_energy_never_rises(kind, seed):
 @pytest.mark.parametrize("unit", [1.0, 1e-120, 1e120])
 @pytest.mark.parametrize("far", [1.0, 1e7])
 def test_one_pass_tells_means_and_squares(offset, unit, far):
-    """Also where the first row, which is taken off, is far from the others."""
+    """Includes data whose first row, which is subtracted, is far from the others."""
     X = np.random.default_rng(0).standard_normal((50, 4))
     X[0] *= far
     X = (X + offset) * unit

@@ -40,7 +40,7 @@ def rows_of(shape, *, level, rng, rank=2):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Which rows each half has: those of blocks, or the rows themselves."""
+    """A function that returns the rows of each half, whether drawn as blocks or singly."""
     blocks, halves = [], []
     make_blocks, make_halves = stability._blocks, stability._halves_of
 

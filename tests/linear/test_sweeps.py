@@ -29,7 +29,7 @@ LEARNED, GIVEN = FactorPrior("learned"), FactorPrior("given", 3.0)
 
 
 def diagonal(gamma):
-    """Data in the coordinates in which they are diagonal, in their own units."""
+    """Diagonal data with these singular values, in their own units."""
     return SimpleNamespace(gamma=gamma, sum_of_squares=float(gamma @ gamma))
 
 
@@ -41,7 +41,7 @@ def problem(V, family, prior, *, learns_noise=False, settle=True):
 
 
 def decomposed(spectrum):
-    """A spectrum as that of data whose singular vectors are the features."""
+    """A decomposition with this spectrum, whose singular vectors are the features."""
     L, M = spectrum.shape
     return Decomposed(Decomposition(spectrum, lambda k: np.eye(L)[:k], np.zeros(L), M, "none"))
 
@@ -85,7 +85,7 @@ def test_the_free_energy_is_the_defined_one(family, prior):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", [LEARNED, GIVEN])
 def test_each_update_is_a_minimum(family, prior):
-    """No small change of B, priors or coordinates leads lower."""
+    """No small change of B, priors or coordinates lowers the free energy."""
     data, case = problem(simulated(5, 8, 2), family, prior)
     factors = case.factors
     state = random_start(data, factors, 3, 1.0, np.random.default_rng(0))
@@ -163,7 +163,7 @@ def test_iteration_ends_at_the_closed_form(method, options, noise_variance, shap
     cosines = np.abs(np.sum(swept.components_ * closed.components_, axis=1))
     assert (cosines > 1 - 1e-4).all()
     np.testing.assert_allclose(swept.components_std_, closed.components_std_, rtol=0.02)
-    # The free energy is flat near its minimum: weak components move by the root of what it misses.
+    # The free energy is flat near its minimum: weak components are off by the root of its error.
     size = closed.singular_values_[0]
     np.testing.assert_allclose(
         swept.shrunk_singular_values_, closed.shrunk_singular_values_, atol=1e-5 * size
@@ -185,7 +185,7 @@ def test_the_closed_form_is_where_sweeps_stay(method, options):
 
 
 def test_a_sweep_does_not_see_the_number_of_samples():
-    """The state is as large as the short side of the data, whatever the long one."""
+    """The size of the state depends only on the short side of the data."""
     gamma = np.sort(np.random.default_rng(0).uniform(1, 10, 20))[::-1]
     for M in (10**3, 10**7):
         data = diagonal(gamma * np.sqrt(M))
@@ -207,7 +207,7 @@ def test_units_do_not_matter(scale):
 
 
 def test_settling_saves_sweeps():
-    """The papers' plain sweeps take many times as many."""
+    """The papers' plain sweeps take more than ten times as many."""
     spectrum = Spectrum(np.linalg.svd(simulated(30, 80, 4), compute_uv=False), (30, 80))
     data, form, counts = decomposed(spectrum), ClosedForm(noise_variance=1.0), []
     for settle in (True, False):
@@ -282,7 +282,7 @@ def ranks_from_ten_starts(spectrum, noise_variance, method):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_table_1_benchmarks(name, load_data):
-    """Raw data, noise at 0 dB: every start ends at the rank that is printed."""
+    """Raw data, noise at 0 dB: every start ends at the rank printed in the paper."""
     V = load_data(name)["X"].astype(np.float64).T
     spectrum = Spectrum(np.linalg.svd(V, compute_uv=False), V.shape)
     for method, printed in zip(("evb", "epb", "emap"), TABLE[name], strict=True):

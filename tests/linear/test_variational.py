@@ -33,7 +33,7 @@ def icann(seed, N=100):
 
 
 def statistics(T, hyper):
-    """Sums over samples, and the directions they are in."""
+    """Scatter and mean of the samples along their principal directions, and these directions."""
     N, d = T.shape
     mean = T.mean(axis=0) if hyper.has_mean else np.zeros(d)
     _, gamma, basis = np.linalg.svd(T - mean, full_matrices=True)
@@ -208,7 +208,7 @@ def test_state_is_a_frozen_record():
 
 @pytest.mark.parametrize("noise", [0.0, 1e-6])
 def test_data_without_noise(noise):
-    """Noise of the size of rounding errors: an end, and no warning on the way."""
+    """With noise as small as rounding errors, the fit ends without a warning."""
     rng = np.random.default_rng(0)
     T = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 8)) + noise * rng.normal(size=(40, 8))
     model = VariationalPCA(b_alpha=1e-10, b_tau=1e-12, random_state=0).fit(T)

@@ -1,4 +1,4 @@
-"""Complete data with noise of rows and columns, fits of them, and these as the oracle sees them."""
+"""Complete data with unequal noise of rows and columns, their fits, and the oracle's parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def uneven(n, p, rank, *, rows=0.0, columns=0.0, strength=8.0, seed=0):
 
 
 def settled(X, noise, *, center=True):
-    """The last state of a fit, and the table that it is of."""
+    """The last state of a fit, and its table."""
     table = noisy_table(X, center=center, rows=noise.rows)
     model, looping = ScaledModel(ClosedForm(), noise), inference.Looping(max_iter=9999, tol=1e-14)
     return settle(model, table, looping).run.state, table
@@ -54,7 +54,7 @@ def written_out(state, X, *, center=True):
 
 
 def _gammas(scales):
-    """Logarithms of shapes, rates, α and β; nothing where variances are all 1."""
+    """Logarithms of shapes, rates, α and β; empty if all variances are 1."""
     if scales is None or np.isinf(scales.shape):
         return np.empty(0)
     shape = scales.shape + 0.5 * np.asarray(scales.counts) + np.zeros(scales.precision.size)

@@ -1,4 +1,4 @@
-"""Rows updated pattern by pattern: problems, and the definition of what kernels compute."""
+"""Problems for row updates by pattern, and a slow definition of what the kernels compute."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def problem(n, m, H, seed=0):
 
 
 def own_rows(n, m, seed=0):
-    """Rows that do not all count the same."""
+    """Rows of unequal weight."""
     rng = np.random.default_rng(seed)
     return OwnRows(rng.uniform(0.5, 2, m), rng.uniform(0.5, 2, n))
 
 
 def fresh(given):
-    """The same problem in arrays of its own: kernels may write into what they are given."""
+    """A copy of the problem: kernels may overwrite their arguments."""
     return [np.copy(part) if isinstance(part, np.ndarray) else part for part in given]
 
 
 def one_by_one(gram, pull, starts, share, ridge, s2, own=None):
-    """The definition, row by row."""
+    """The results that kernels must return, computed row by row."""
     n, H = pull.shape
     m = len(starts) - 1
     a, log_dets = np.empty((n, H)), np.empty(m)

@@ -1,4 +1,4 @@
-"""How far components may be from the axes of the population: against many data sets."""
+"""Distances of components from the axes of the population, against many data sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def axes(strengths, n, p, *, counts=None, left_out=()):
     [((8.0, 3.0, 1.0), 300, 20), ((20.0, 8.0), 40, 60), ((2.0, 1.2), 500, 10)],
 )
 def test_axes_of_simulated_data_are_as_far_off_as_they_say(strengths, n, p):
-    """Out of the subspace, and within it, where the second pair of strengths is close."""
+    """Errors out of the subspace and within it match those of simulated data."""
     k = len(strengths)
     variance = standard_deviations(axes(strengths, n, p)) ** 2
     truth = squared_distances(strengths, n, p, sets=600)
@@ -45,27 +45,27 @@ def test_rows_with_holes_tell_the_information_of_their_likelihood(share):
     seen = rng.random((n, p)) < share
     known = information_of_angle(strengths, (0, 1), seen, W)
     given = axes(strengths, n, p, counts=np.full(p, n * share))
-    # ⟨sin²θ⟩ is 1/information, where that is large.
+    # ⟨sin²θ⟩ is 1/information if the information is large.
     found = 1 / turns(strengths[:1], strengths[1:2], given)[0, 0]
     assert found == pytest.approx(known, rel=0.06)
 
 
 @pytest.mark.parametrize(("p", "share"), [(12, 0.5), (12, 0.7), (20, 0.3), (30, 0.5)])
 def test_few_cells_of_a_row_tell_less_than_their_share(p, share):
-    """Without that it would be 6 to 25 % more."""
+    """Ignoring this would overstate the information by 6 to 25 %."""
     strengths, n, total = np.array([14.0, 7.0, 4.0]), 200, 0.0
     for seed in range(10):
         rng = np.random.default_rng(seed)
         W = np.linalg.qr(rng.normal(size=(p, 3)))[0].T
         total += information_of_angle(strengths, (0, 1), rng.random((n, p)) < share, W) / (10 * n)
-    # So many rows that strengths are certain.
+    # With so many rows, strengths are certain.
     given = axes(strengths, 1e6, p, counts=np.full(p, 1e6 * share))
     found = 1e-6 / turns(strengths[:1], strengths[1:2], given)[0, 0]
     assert found == pytest.approx(total, rel=0.06)
 
 
 def test_holes_make_strengths_and_with_them_angles_uncertain():
-    """Against an average over strengths that are drawn; one that is stronger is better known."""
+    """Agrees with an average over drawn strengths; a stronger component is better known."""
     rng, both, n, p, share = np.random.default_rng(0), np.array([8.0, 5.0]), 30, 12, 0.5
     given = axes(both, n, p, counts=np.full(p, n * share))
 
@@ -86,7 +86,7 @@ def test_holes_make_strengths_and_with_them_angles_uncertain():
 @pytest.mark.parametrize("weak", [1e-8, 1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize("strong", [1e3, 1e7])
 def test_what_cannot_be_seen_does_not_turn_what_is_far_stronger(weak, strong):
-    """Holes leave open whether it is 0.1, but not whether it is as strong as the other."""
+    """With holes its strength might be 0.1, but never that of the stronger component."""
     given = axes((strong,), 1500, 18, counts=np.full(18, 1350.0))
     found = turns(np.array([strong]), np.array([weak]), given)[0, 0]
     assert found < 1 / strong
@@ -115,7 +115,7 @@ def test_the_precision_of_a_mean_counts_the_cells_of_its_column(estimator):
 
 
 def test_intervals_hold_the_axes_where_two_are_close():
-    """Without the turning within the subspace they hold fewer than 70 %."""
+    """Without rotations within the subspace, intervals would hold fewer than 70 %."""
     inside = []
     for seed in range(80):
         rng = np.random.default_rng(seed)

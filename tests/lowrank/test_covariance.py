@@ -1,4 +1,4 @@
-"""EM over the covariance of the features: rounds against rows one by one and closed forms."""
+"""EM over the covariance of the features, against row-by-row sums and closed forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def data_with_holes(n=40, p=7, share=0.3, seed=0, *, center=True):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)) @ rng.normal(size=(4, p)) + 0.3 * rng.normal(size=(n, p))
     X[rng.random((n, p)) < share] = np.nan
-    # Rows with the same holes, and rows without.
+    # Some rows share their holes, and some have none.
     X[5:9] = np.where(np.isnan(X[4]), np.nan, rng.normal(size=(4, p)))
     X[9:12] = rng.normal(size=(3, p))
     return observed(X[~np.isnan(X).all(axis=1)], center=center, scale=False)
@@ -71,7 +71,7 @@ def test_without_holes_one_round_is_the_closed_form():
 
 
 def test_without_components_only_cells_that_are_there_count():
-    """Holes cost what they have as entropy: what is left is N log σ² of the others."""
+    """The cost of holes cancels against their entropy; N log σ² of the other cells is left."""
     data = data_with_holes(center=False)
     em = CovarianceEM(data, 0)
     state = row_normal(np.zeros(7), np.zeros((7, 0)), 1.0)

@@ -1,4 +1,4 @@
-"""What intervals add to the posterior: how well the noise is known."""
+"""Intervals include the uncertainty of the noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayespca.lowrank.intervals import degrees_of_noise
 
 @pytest.fixture(scope="module")
 def white():
-    """40 rows of 20 columns in which no component is found."""
+    """A fit of 40×20 white noise that finds no component."""
     X = np.random.default_rng(0).normal(size=(40, 20))
     fit = BayesianPCA(noise="isotropic", center=False).fit(X).fit_
     assert fit.n_components == 0
@@ -28,7 +28,7 @@ def test_noise_that_is_white_has_a_degree_for_each_cell(white):
 
 @pytest.mark.parametrize("strength", [2.0, 10.0])
 def test_components_that_were_left_out_make_the_noise_less_certain(white, strength):
-    """The mean square of data that have one: its relative variance is 2/ν."""
+    """The mean square of data with such a component has a relative variance of 2/ν."""
     total = 1 + strength / 20
     pairs = np.array([[strength / total, 1.0]])
     degrees = degrees_of_noise(replace(white, left_out=pairs))

@@ -1,4 +1,4 @@
-"""The compiled kernel computes what NumPy does, and which rows are alike is found out."""
+"""The compiled kernel agrees with NumPy, and rows are grouped by their pattern of holes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_how_patterns_are_grouped_changes_nothing(monkeypatch, lanes):
 
 
 def with_holes(n, p, share=0.3, alike=1, seed=0):
-    """A matrix in which each pattern of holes is that of `alike` rows."""
+    """A matrix in which `alike` rows share each pattern of holes."""
     rng = np.random.default_rng(seed)
     holes = np.repeat(rng.random((-(-n // alike), p)) < share, alike, axis=0)[:n]
     return np.where(holes[rng.permutation(n)], np.nan, rng.normal(size=(n, p)) + 3)
@@ -81,7 +81,7 @@ def parts(sums):
 
 @pytest.mark.parametrize("many", [0.0, np.inf])
 def test_the_number_of_threads_changes_nothing(monkeypatch, many):
-    """Not a single bit, whichever kernel."""
+    """Results agree bit for bit, with either kernel."""
     monkeypatch.setattr(kernels, "MANY", many)
     data = observed(with_holes(4000, 24), center=True, scale=False)
     columns = some_columns(24, 4)
@@ -100,7 +100,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, many):
 @pytest.mark.parametrize("integrated", [True, False])
 @pytest.mark.parametrize("alike", [1, 3, 100])
 def test_sums_are_those_over_all_rows(monkeypatch, many, integrated, alike):
-    """In small blocks, which cut through patterns, against einsum over all cells."""
+    """Sums in small blocks, which cut through patterns, agree with einsum over all cells."""
     monkeypatch.setattr(kernels, "MANY", many)
     monkeypatch.setattr(data_module, "BLOCK", 7)
     monkeypatch.setattr(data_module, "ROWS", 40)
@@ -160,7 +160,7 @@ def test_numba_is_imported_for_much_work_alone():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# --- which rows are alike ----------------------------------------------------------------------
+# --- grouping rows by pattern ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("p", [1, 7, 8, 64, 65, 300])
@@ -252,7 +252,7 @@ def test_any_size_of_numbers(size, scale):
 
 @pytest.mark.parametrize("scale", [False, True])
 def test_constant_columns_are_zero_and_no_others(scale):
-    """The mean of equal numbers is not always that number."""
+    """The computed mean of equal numbers is not always that number."""
     Y = with_holes(300, 4)
     holes = np.isnan(Y)
     Y[:, 1] = np.where(holes[:, 1], np.nan, 0.1)

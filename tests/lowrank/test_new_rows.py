@@ -1,4 +1,4 @@
-"""Scores of new rows: what is not known of their variances, against sums that are written out."""
+"""Scores of new rows whose prior variances are uncertain, against written-out sums."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def test_rows_with_one_diagonal_covariance_are_those_with_matrices():
 
 
 def test_scores_that_may_go_together_move_each_other():
-    """First order in Δ₁₂: draws of a small one."""
+    """To first order in a small covariance Δ₁₂, against draws of it."""
     rng, x, size = np.random.default_rng(1), np.array([1.0, -2.0, 0.5]), 0.05
     mean, cov = row_given(D, x)
     between = size**2 * (1 - np.eye(2)) / D.prod()
     known = NewRows(D, np.ones((2, 9)), between)
     found = more_variance(np.diag(np.diag(cov))[None], mean[None], np.zeros((1, 2)), known)[0]
-    # Covariances of scores that do not go together beforehand leave the two terms apart.
+    # With a diagonal posterior covariance the two terms do not mix.
     moved = [np.diag(cov) * (e / D.prod()) * mean[::-1] for e in size * rng.normal(size=20_000)]
     np.testing.assert_allclose(found, np.square(moved).mean(axis=0), rtol=0.03)
 
 
 def test_new_rows_vary_more_along_the_weaker_of_two_axes_than_those_fitted():
-    """The population's variance along axes found from 30 rows of 2 columns, which turn."""
+    """Variances of the population along axes that 30 rows of 2 columns determine only roughly."""
     rng, n, true = np.random.default_rng(2), 30, np.array([16.0, 6.0])
     seen, along = [], []
     for _ in range(4000):
@@ -69,7 +69,7 @@ def test_new_rows_vary_more_along_the_weaker_of_two_axes_than_those_fitted():
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 def test_scores_of_rows_that_were_fitted_and_of_new_ones_hold_what_they_promise(holes):
-    """40×90, where directions lean towards the noise of the rows that they were found from."""
+    """In 40×90 data, directions lean towards the noise of the rows they were fitted to."""
     inside = {"fitted": [], "new": []}
     for seed in range(12):
         rng = np.random.default_rng((seed, 5))

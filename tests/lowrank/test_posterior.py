@@ -1,4 +1,4 @@
-"""New rows under noise of rows and of neighbours: against distributions of SciPy and integrals."""
+"""New rows under noise of rows and neighbours, against SciPy's distributions and integrals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lower(phi, p):
 
 
 def written_out(found):
-    """The covariance of a row whose own variance is 1."""
+    """The covariance of a row whose variance factor is 1."""
     W, d = found.components, found.latent_variance
     noise = found.noise_variance + float(d @ found.loading_variance)
     inner = W.T @ np.diag(d) @ W + noise * np.eye(W.shape[1])
@@ -66,7 +66,7 @@ def test_the_jacobian_of_the_filter(phi):
 
 
 def test_the_filter_makes_autoregressive_noise_white():
-    """Its covariance is φ to the power of the distance, over 1 − φ²."""
+    """The covariance of the noise is φ to the power of the distance, over 1 − φ²."""
     phi, j = 0.7, np.arange(6)
     C = phi ** np.abs(j[:, None] - j) / (1 - phi * phi)
     np.testing.assert_allclose(filtered_gram(C, phi), np.eye(6), atol=1e-12)
@@ -102,7 +102,7 @@ def test_heavy_tails_are_a_mixture_of_normal_rows(fresh):
         exactly = {"points": [peak], "limit": 200, "epsabs": 0.0, "epsrel": 1e-9}
         total = quad(density, 0, 40 * peak, **exactly)[0]
         assert fit.score_samples(x[None])[0] == pytest.approx(np.log(total), rel=1e-6)
-        # ⟨u⟩ of the row is what its scores are uncertain by.
+        # The variance of the scores is proportional to ⟨u⟩ of the row.
         u = quad(lambda t, density=density: density(t, power=1), 0, 40 * peak, **exactly)[0] / total
         T, std = reading.scores_and_std(found, x[None])
         d, s2 = found.latent_variance, found.noise_variance
@@ -132,7 +132,7 @@ def test_draws_have_the_covariance(fit, tails):
 
 
 def test_tails_without_a_variance_have_a_spread():
-    """α ≤ 1 of a single column, of which a score could have any size."""
+    """A single Cauchy column has α ≤ 1; standard deviations must still be finite."""
     X = np.random.default_rng(0).standard_cauchy(size=(80, 1))
     fit = BayesianPCA(noise="per-sample", center=False).fit(X)
     _, std = fit.transform(X, return_std=True)
@@ -146,7 +146,7 @@ def test_tails_without_a_variance_have_a_spread():
 
 
 def test_there_and_back_is_the_posterior_mean(fit):
-    """mean + L⁻¹ of the shrunk part along the components, whatever the noise of the row."""
+    """mean + L⁻¹ times the shrunk part along the components, whatever the noise of the row."""
     found = fit.posterior_
     made = noisy("rows", 30, 7, 2, random_state=8).X
     L = lower(found.correlation, 7)
@@ -157,7 +157,7 @@ def test_there_and_back_is_the_posterior_mean(fit):
 
 
 def test_scores_of_noisy_rows_are_less_certain():
-    """Standard deviations grow with the noise, which 200 cells of a row tell."""
+    """Standard deviations are proportional to the noise, which 200 cells per row determine."""
     made = noisy("rows", 300, 200, 2, strength=1.0, random_state=0)
     fit = BayesianPCA(noise="per-sample").fit(made.X)
     _, std = fit.transform(made.X, return_std=True)

@@ -22,7 +22,7 @@ def test_a_row_has_one_digest_wherever_it_stands_and_whatever_its_type():
 
 
 def test_rows_that_differ_in_a_cell_or_in_their_order_have_others():
-    """Small integers, whose bits are nearly all 0."""
+    """Tested on small integers, whose bits are nearly all 0."""
     X = np.unique(rows(2000), axis=0)
     assert np.unique(digests(X)).size == len(X)
     assert not np.isin(digests(X[:, ::-1]), digests(X)[(X != X[:, ::-1]).all(axis=1)]).all()
@@ -34,7 +34,7 @@ def test_no_rows_have_no_digests():
 
 
 def test_scores_of_complete_rows_have_the_errors_of_the_noise_that_was_found():
-    """50 rows with 12 components; new rows are judged by how far they are from the mean."""
+    """Fitted rows have the noise found for them; new rows are judged by their distance."""
     rng = np.random.default_rng(0)
     low = (rng.normal(size=(100, 12)) * np.geomspace(4, 0.5, 12)) @ rng.normal(size=(12, 200))
     X = (low + rng.normal(size=(100, 200))) * np.sqrt(3 / rng.gamma(3.0, size=(100, 1)))
@@ -49,5 +49,5 @@ def test_scores_of_complete_rows_have_the_errors_of_the_noise_that_was_found():
 
     found = np.broadcast_to(model.sample_noise_variance_[:, None], (50, model.n_components_))
     np.testing.assert_allclose(noise(X[:50], 0), found, rtol=0.02)
-    # A digit less, and a row is new: its distance is that of one that the model knows nothing of.
+    # A change in the twelfth digit makes a row new, and its distance alone tells its noise.
     assert (noise(X[:50] * (1 + 1e-12), 1) < 0.8 * found).all()

@@ -1,4 +1,4 @@
-"""Variances with a prior in common whose geometric mean is 1."""
+"""Variances with a shared prior and a geometric mean of 1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_geometric_mean_is_one(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_brute_force_finds_nothing_lower(seed):
-    """All shapes and rates, and α and β, are free but for the mean."""
+    """All shapes and rates, α and β are free, with the geometric mean held at 1."""
     squares, counts, units = example(seed)
     n = counts.size
     found = at_unit_scale(squares, counts, units)

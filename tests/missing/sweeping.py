@@ -1,4 +1,4 @@
-"""Matrices with holes and fits of them, for the tests of sweeps."""
+"""Matrices with holes and their fits, for tests of sweeps."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def with_holes(n, p, rank, share, *, noise=1.0, seed=0):
 
 
 def asked(Y, method="evb", *, center=True, scale=False, noise=ISOTROPIC, **options):
-    """The model that is asked for, and its table."""
+    """The dense model for these options, and the table of its data."""
     table = holes_table(Y, center=center, scale=scale, noise=noise)
     form = ClosedForm(METHODS[method], **options)
     return dense_model(table, form, noise=noise), table
 
 
 def swept(Y, *, max_iter=3000, tol=1e-14, **options):
-    """A run to its end: state, model, data and free energy, all at unit scale."""
+    """A finished run, its model and its rows, all at unit scale."""
     looping = inference.Looping(max_iter=max_iter, tol=tol)
     settled = settle(*asked(Y, **options), looping)
     return settled.run, settled.model, settled.data.rows
 
 
 def defined_energy(state, data, model, *, a=None, a_cov=None):
-    """The defined free energy of a state, at its own rows or others."""
+    """The oracle's free energy of a state, at its own rows or at given ones."""
     family = model.factors.family
     X = np.where(data.mask, data.values, np.nan)
     if a is None:
@@ -51,7 +51,7 @@ def defined_energy(state, data, model, *, a=None, a_cov=None):
 
 
 def rows_of(state, data, model):
-    """Mean and covariance of each row, as the next sweep will find them."""
+    """Mean and covariance of each row, as the next sweep will compute them."""
     scaled = state.scales.applied(data)
     if state.scales.root is not None:
         scaled = replace(scaled, values=data.values / state.scales.root)

@@ -23,7 +23,7 @@ KINDS = {
 
 
 def compared(model, table, *, max_iter=1000):
-    """Free energies and numbers of sweeps, plain and accelerated, from the same start."""
+    """Plain and accelerated runs from the same start."""
     start = model.start(table, np.random.default_rng(0))
 
     def step(state):
@@ -50,7 +50,7 @@ def test_random_problems_end_as_low(kind):
 
 
 def test_near_full_rank_takes_a_few_sweeps():
-    """To the same free energy: where noise is little, plain sweeps creep."""
+    """With little noise, plain sweeps creep: they take three times as many to get as low."""
     model, table = asked(with_holes(**KINDS["near-full rank"])[1])
     plain, quick = compared(model, table)
     reached = plain.trace.free_energy <= quick.free_energy + 1e-6
@@ -86,14 +86,14 @@ def test_noise_of_features_and_samples(noise):
 )
 def test_every_method(method, options):
     _, Y = with_holes(60, 10, 3, 0.2, noise=0.5)
-    if method not in ("vb", "ml"):  # which find it themselves
+    if method not in ("vb", "ml"):  # vb and ml find the noise themselves
         options = {**options, "noise_variance": 0.25}
     check(*compared(*asked(Y, method, **options)))
 
 
 @pytest.mark.parametrize("noise", [ISOTROPIC, NOISES["per-feature"]])
 def test_a_state_is_where_its_vector_is(noise):
-    """The step from a state and from what its vector is turned into are the same."""
+    """A step from a state equals the step from the state rebuilt from its vector."""
     model, table = asked(with_holes(**KINDS["near-full rank"])[1], noise=noise)
     state = model.start(table, np.random.default_rng(0))
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_a_state_is_where_its_vector_is(noise):
 
 
 def test_turned_loadings_have_the_same_vector():
-    """Signs and order of components are no part of it."""
+    """The vector does not depend on signs and order of components."""
     model, table = asked(with_holes(**KINDS["low rank"])[1])
     state = model.start(table, np.random.default_rng(0))
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Starts and trials by the covariance of the features: when they are chosen, where they lead."""
+"""Starts and trial ranks by EM over the feature covariance: when they are used, where they lead."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PLANS = [
     (1500, 61, 0.1, None, 58, True),
     (1500, 36, 0.1, 1300, 23, True),
     (1500, 16, 0.1, 424, 14, True),
-    (1000, 12, 0.1, 172, 10, False),  # calls alone take longer
+    (1000, 12, 0.1, 172, 10, False),  # the overhead of calls dominates
     (10_000, 100, 0.5, None, 8, False),  # low rank
     (1000, 200, 0.2, None, 13, False),
-    (1500, 61, 0.95, None, 20, False),  # as many holes as features
+    (1500, 61, 0.95, None, 20, False),  # nearly as many holes as features
     (6178, 77, 0.16, 10, 63, False),  # few patterns: few inverses
     (60, 77, 0.16, None, 59, False),  # more features than rows
 ]
@@ -67,7 +67,7 @@ def test_it_is_for_rows_that_count_the_same():
 
 
 def sweeps_of(monkeypatch, Y, **options):
-    """How a fit ends, and the sweeps that it took, those of trials included."""
+    """The finished run of a fit, and its number of sweeps, including those of trials."""
     count, plain = [0], module.DenseModel.step
 
     def step(self, *given):
@@ -101,7 +101,7 @@ def test_noise_that_is_given_stays(monkeypatch):
 
 
 def test_trials_begin_where_another_rank_is_lowest(monkeypatch):
-    """A sweep from there gains next to nothing, where one without its last component gains much."""
+    """Sweeps gain next to nothing from there, unlike after merely dropping the last component."""
     model, table = asked(with_holes(**NEARLY_FULL)[1])
     state = settle(model, table, inference.Looping(max_iter=500, tol=1e-8)).run.state
     less, step = model.moves(table)[0].less, partial(model.step, data=table)
@@ -113,7 +113,7 @@ def test_trials_begin_where_another_rank_is_lowest(monkeypatch):
 
 
 def test_components_that_had_better_go_are_gone_at_the_start():
-    """A round keeps what the one before has filled the holes with."""
+    """Rounds alone would keep them, because each round refills the holes with them."""
     model, table = asked(with_holes(n=200, p=30, rank=20, share=0.4, noise=0.5)[1])
     filled = module.fill(table.rows, most=model.most)
     way = by_covariance(table.rows, model, rank=17, noise_variance=filled.noise_variance)
@@ -123,7 +123,7 @@ def test_components_that_had_better_go_are_gone_at_the_start():
 
 
 def test_one_more_begins_with_the_strongest_of_what_is_left():
-    """Not with a direction without strength, which rounds would lose again."""
+    """Rounds would lose a direction without strength again."""
     model, table = asked(with_holes(n=300, p=24, rank=16, share=0.3, noise=0.7)[1])
     settled = settle(model, table, inference.Looping(max_iter=2000, tol=1e-8)).run
     move, step = model.moves(table)[0], partial(model.step, data=table)

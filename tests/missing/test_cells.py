@@ -1,4 +1,4 @@
-"""Cells with noise of their own: heavy tails, gross errors, and errors that are known."""
+"""Noise that differs between cells: heavy tails, gross errors and known errors."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def with_holes(X, rng, share=0.1):
 
 
 def heavy(n, p, rank, seed=0, **options):
-    """Student's t with three degrees of freedom, of variance 1."""
+    """Low-rank data with holes and t-distributed noise: 3 degrees of freedom, variance 1."""
     L, rng = low_rank(n, p, rank, seed=seed, **options)
     return with_holes(L + rng.standard_t(3, (n, p)) / np.sqrt(3), rng)
 
 
 def gross(n, p, rank, seed=0):
-    """One cell in a hundred is ten times as noisy; which ones."""
+    """Low-rank part, mask of the 1 % of cells with gross errors, and data with holes."""
     L, rng = low_rank(n, p, rank, seed=seed)
     wrong = rng.random((n, p)) < 0.01
     X = L + rng.normal(size=(n, p)) + 10 * wrong * rng.normal(size=(n, p))
@@ -58,7 +58,7 @@ def fitted(Y, noise=STUDENT_CELLS, *, tol=1e-9, **options):
 
 
 def defined_energy(state, data):
-    """Cell by cell: that of cells which count 1, and what weights change of it."""
+    """Free energy written out: the oracle's for unit weights, plus the change by the weights."""
     scales, n = state.scales, data.shape[0]
     weighted = scales.applied(data)
     if scales.root is not None:
@@ -80,7 +80,7 @@ def defined_energy(state, data):
 
 
 def of_gammas(cells, known, seen):
-    """½Σ⟨log 1/τ⟩ and KL(Gamma(α + ½, rate) ‖ Gamma(α, β)) of each cell."""
+    """½Σ⟨log 1/τ⟩ + ΣKL(Gamma(α + ½, rate) ‖ Gamma(α, β)), summed over cells."""
     known = np.ones(seen.shape) if known is None else known
     tau = cells.precision[seen] / known[seen]
     total = -0.5 * np.log(known[seen]).sum()
@@ -103,7 +103,7 @@ def test_the_free_energy_is_the_defined_one():
 
 
 def test_weights_are_at_a_minimum():
-    """Student's t, from which they follow, for cells that are not all there."""
+    """Weights and their prior minimise the marginal energy of Student's t over observed cells."""
     rng = np.random.default_rng(0)
     squares = rng.standard_t(4, (200, 30)) ** 2
     seen = rng.random(squares.shape) < 0.8
@@ -124,7 +124,7 @@ def test_weights_are_at_a_minimum():
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 def test_the_free_energy_never_rises(seed, holes):
-    """The loop warns where it does, and warnings are errors here."""
+    """The loop warns of a rise, and warnings are errors here."""
     L, rng = low_rank(*np.random.default_rng(seed).integers(5, 40, 2), 2, seed=seed)
     Y = with_holes(L + rng.standard_t(2, L.shape), rng, holes)
     errors = np.exp(0.5 * rng.normal(size=L.shape)) if seed % 2 else None
@@ -134,7 +134,7 @@ def test_the_free_energy_never_rises(seed, holes):
 
 
 def test_counts_do_not_break_it():
-    """Many equal values ask for tails without end."""
+    """Many equal values drive the tails to become ever heavier."""
     rng = np.random.default_rng(0)
     Y = rng.poisson(rng.gamma(1, 1, (100, 2)) @ rng.gamma(0.3, 1, (2, 12))).astype(float)
     assert np.isfinite(fitted(Y, tol=1e-7).free_energy)
@@ -178,11 +178,11 @@ def test_normal_noise_is_found_to_be_normal():
     assert found.noise.degrees_of_freedom > 50
 
 
-# --- errors that are known ---------------------------------------------------------------------
+# --- known errors ------------------------------------------------------------------------------
 
 
 def measured(n=200, p=15, seed=0):
-    """Each cell with an error of its own, which is known."""
+    """Low-rank part, the known standard error of each cell, and data with holes."""
     L, rng = low_rank(n, p, 2, seed=seed)
     S = np.exp(0.8 * rng.normal(size=(n, p)))
     return L, S, with_holes(L + S * rng.normal(size=(n, p)), rng)
@@ -199,7 +199,7 @@ def test_known_errors_bring_the_low_rank_part_nearer():
 
 
 def trained(found, Y, S):
-    """The low-rank part, from cells with their errors."""
+    """Low-rank part of the training rows, with cells weighted by their known errors."""
     posterior = found.posterior
     scale = np.asarray(posterior.scale) * posterior.unit
     out = np.empty_like(Y)
@@ -224,7 +224,7 @@ def test_equal_errors_are_no_errors():
 
 
 def test_errors_of_columns_are_their_units():
-    """Errors t of columns scale them; given, they cost what noise of columns would."""
+    """Known errors t of columns act like units: F rises by Σⱼ(nⱼ − 1)·log tⱼ."""
     L, rng = low_rank(100, 10, 2, strength=1.0)
     t = np.exp(rng.normal(size=10))
     Y = with_holes(t * (L + rng.normal(size=L.shape)), rng)
@@ -254,7 +254,7 @@ def test_without_holes_known_errors_are_those_of_complete_data(noise):
     whole = BayesianPCA(noise=noise.name, tol=1e-12, max_iter=5000).fit(X, error_std=S)
     found = fitted(X, noise, error_std=S, tol=1e-12)
     assert found.n_components == whole.n_components_ == 2
-    # Priors of variances that are all equal are as narrow as they may become: 2e-4 of it.
+    # Equal variances drive their prior to its narrowest allowed width, which costs 2e-4.
     assert found.free_energy == pytest.approx(whole.free_energy_, abs=1e-3)
     assert found.noise_variance == pytest.approx(whole.noise_variance_, rel=1e-3)
     np.testing.assert_allclose(found.noise.samples, whole.sample_noise_variance_, rtol=0.02)
@@ -303,7 +303,7 @@ def test_workers_say_what_they_cannot_do():
         fitted(partitioned(da.from_array(heavy(40, 6, 1), chunks=(20, 6))))
 
 
-# --- what is read from a fit -------------------------------------------------------------------
+# --- reading a fit -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "p", "rank"), [(300, 20, 3), (200, 60, 4)])
@@ -317,7 +317,7 @@ def test_scores_do_not_follow_gross_errors(n, p, rank):
 
 
 def test_a_gross_error_moves_nothing():
-    """Beyond what a hole in its place would."""
+    """A gross error changes scores no more than a hole in its place."""
     Y = heavy(300, 20, 3)
     posterior = fitted(Y).posterior
     row = np.nan_to_num(Y[:1])
@@ -340,7 +340,7 @@ def test_held_out_cells_are_covered():
 
 
 def test_the_log_density_is_a_bound():
-    """By a sum over scores and weights, drawn from the prior, of a row with few cells."""
+    """Compared with an average over scores drawn from the prior, for rows with few cells."""
     Y = heavy(200, 6, 1, strength=1.5)
     posterior = fitted(Y).posterior
     # As if loadings and means were known.
@@ -363,7 +363,7 @@ def test_the_log_density_is_a_bound():
 
 
 def test_rows_of_their_own():
-    """Student's t for rows: log densities are exact, and noisy rows have wider scores."""
+    """Student's t for rows: log densities are exact, and scores of noisy rows are less certain."""
     L, rng = low_rank(300, 15, 2, strength=1.0)
     sizes = np.exp(0.7 * rng.normal(size=300))
     X = (L + rng.normal(size=L.shape)) * sizes[:, None]
@@ -402,7 +402,7 @@ def test_a_model_can_be_saved(tmp_path, noise):
 
 
 def agree(found, wanted):
-    """But for signs of components."""
+    """Assert that arrays agree up to the signs of components."""
     mine = np.abs(found.numpy())
     np.testing.assert_allclose(mine, np.abs(wanted), rtol=1e-4, atol=1e-4)
 

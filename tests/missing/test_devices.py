@@ -1,4 +1,4 @@
-"""Arrays of torch and of array-api-strict, with NaN: computed where they are, as NumPy would."""
+"""torch and array-api-strict arrays with NaN: results stay on their device and match NumPy's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def xp(request):
 
 
 def with_holes(n, p, share=0.3, alike=1, seed=0):
-    """A matrix in which each pattern of holes is that of `alike` rows."""
+    """A matrix in which `alike` rows share each pattern of holes."""
     rng = np.random.default_rng(seed)
     holes = np.repeat(rng.random((-(-n // alike), p)) < share, alike, axis=0)[:n]
     X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, p)) + rng.normal(size=(n, p)) + 3
@@ -80,8 +80,9 @@ def test_the_same_record(xp, alike, scale, dtype):
 @pytest.mark.parametrize("p", [6, 40])
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_same_sums(monkeypatch, xp, alike, H, p, root, integrated, shared):
-    """In blocks that cut through patterns, some with more patterns than columns; torch's tensors
-    also as if they did not share their memory with NumPy.
+    """Blocks cut through patterns, and some have more patterns than columns.
+
+    Torch tensors are also tested as if they did not share memory with NumPy.
     """
     if not shared:
         monkeypatch.setattr(rows, "_shared", lambda data: data)
@@ -144,7 +145,7 @@ def test_packed_matrices(xp):
     np.testing.assert_allclose(to_numpy(log_dets), -np.linalg.slogdet(matrices)[1])
 
 
-# --- what is read from a posterior -------------------------------------------------------------
+# --- reading a posterior -----------------------------------------------------------------------
 
 
 def some_posterior(p, H, like):
@@ -160,7 +161,7 @@ def some_posterior(p, H, like):
 
 @pytest.fixture(params=[(1, 3, "float64"), (7, 3, "float64"), (1, 0, "float64"), (7, 3, "float32")])
 def case(request, xp):
-    """Rows and a posterior, in NumPy and elsewhere."""
+    """Rows and a posterior, in NumPy and in another library."""
     alike, H, dtype = request.param
     Y = with_holes(60, 9, alike=alike).astype(dtype)
     Y[3], Y[4] = np.nan, 1.0
@@ -196,7 +197,7 @@ def test_filled_rows(case, noise):
 
 
 def test_draws(case):
-    """Signs of eigenvectors are arbitrary: what is drawn differs, its law does not."""
+    """Signs of eigenvectors are arbitrary, so draws differ; their distribution does not."""
     Y, here, X, there = case
     found = imputing.sample_imputation(there, X, np.random.default_rng(0))
     wanted = imputing.sample_imputation(here, Y, np.random.default_rng(0))
@@ -276,7 +277,7 @@ SWEEPS = {
 
 
 def _same_signs(b, like):
-    """Columns with the signs of others: those of a direction say nothing, and rounding decides."""
+    """Columns with the signs of `like`: a direction's sign is arbitrary and set by rounding."""
     b = to_numpy(b)
     return b * np.where((b * like).sum(axis=0) < 0, -1.0, 1.0), like
 
@@ -291,7 +292,7 @@ def test_sweeps_are_the_same_and_stay_there(options, alike):
     assert same_place(there.state.b_cov, data.values)
     assert there.state.rank == here.state.rank
     assert len(there.trace) == len(here.trace)
-    # The best prior of equal noise is where the free energy is flat.
+    # The free energy is flat around the best prior of equal noise.
     flat = 1e2 if "noise" in options else 1.0
     np.testing.assert_allclose(there.trace.free_energy, here.trace.free_energy, rtol=1e-12 * flat)
     if "noise" not in options:
@@ -299,7 +300,7 @@ def test_sweeps_are_the_same_and_stay_there(options, alike):
 
 
 def test_a_run_that_was_broken_off_goes_on(tmp_path):
-    """Its state comes back from the file as NumPy's arrays, and is soon where the data are."""
+    """The state comes back from the file as NumPy arrays and moves to the data's device."""
     Y = array_api_strict.asarray(with_holes(120, 8))
     whole, model, data = swept(Y, max_iter=12, tol=0.0)
     half, _, _ = swept(Y, max_iter=5, tol=0.0)

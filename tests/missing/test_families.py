@@ -1,4 +1,4 @@
-"""Sweeps of every family over holes: the defined free energy, at a minimum, and the closed form."""
+"""Sweeps of every family over holes: definition and minimum of the free energy, closed forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sweeping import asked, defined_energy, rows_of, swept, with_holes
 LEARNED = [("evb", {}), ("epb", {}), ("emap", {})]
 GIVEN = [(method, {"prior_variance": 2.0}) for method in ("pb-a", "pb-b", "map")]
 ALL = [*LEARNED, *GIVEN, ("ml", {"n_components": 2}), ("evb", {"noise_variance": 0.7})]
-# Their components without a mean are not in the state that the oracle sees.
+# Components with zero mean are not in the state, so the oracle does not see them.
 WITH_IDLE = [("vb", {"prior_variance": 2.0}), ("vb", {})]
 FLAT = [("pb", {}), ("pb-a", {}), ("pb-b", {}), ("map", {"n_components": 3})]
 
@@ -29,7 +29,7 @@ def named(case):
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize(("method", "options"), ALL, ids=named)
 def test_the_free_energy_is_the_defined_one(method, options, centred):
-    """At the end, where rows no longer change."""
+    """This holds at convergence, where rows no longer change."""
     _, Y = with_holes(30, 6, 2, 0.2)
     run, model, data = swept(Y, method=method, center=centred, **options)
     assert run.converged
@@ -39,7 +39,7 @@ def test_the_free_energy_is_the_defined_one(method, options, centred):
 
 @pytest.mark.parametrize(("method", "options"), ALL, ids=named)
 def test_it_is_a_minimum(method, options):
-    """No small change of columns, rows, priors or noise leads lower."""
+    """No small change of columns, rows, priors or noise lowers the free energy."""
     _, Y = with_holes(20, 6, 2, 0.2, noise=0.5)
     run, model, data = swept(Y, method=method, **options)
     state, family = run.state, model.factors.family
@@ -68,7 +68,7 @@ def test_it_is_a_minimum(method, options):
 
 @pytest.mark.parametrize(("method", "options"), [*LEARNED, *GIVEN], ids=named)
 def test_brute_force_leads_to_the_same_place(method, options):
-    """Few holes in a tiny matrix: all moments of one component, minimised by L-BFGS."""
+    """Few holes in a tiny matrix: all moments of one component, minimised by BFGS."""
     rng = np.random.default_rng(1)
     X = 2 * np.outer(rng.normal(size=8), rng.normal(size=4)) + 0.4 * rng.normal(size=(8, 4))
     Y = X.copy()
@@ -92,7 +92,7 @@ def test_brute_force_leads_to_the_same_place(method, options):
 
 
 def packed_moments(state, a, a_cov, family):
-    """All free numbers of a state with one component."""
+    """Vector of all free parameters of a state with one component."""
     parts = [a[:, 0], state.b.ravel(), np.log(state.prior_a)]
     if family.integrates_a:
         parts.append(np.log(a_cov[:, 0, 0]))
@@ -146,7 +146,7 @@ def test_without_holes_the_answer_is_the_closed_form(method, options, centred, s
     ("method", "options"), [*CLOSED, ("pb", {"prior_variance": 0.5})], ids=named
 )
 def test_the_free_energy_never_rises(method, options, seed):
-    """The loop warns where it does, and warnings are errors here."""
+    """The loop warns of a rise, and warnings are errors here."""
     rng = np.random.default_rng(seed)
     n, p = rng.integers(5, 40, 2)
     _, Y = with_holes(n, p, 2, rng.choice([0.1, 0.5]), seed=seed)
@@ -184,7 +184,7 @@ def test_engines_are_for_the_start(engine):
 @pytest.mark.parametrize("method", ["epb", "emap"])
 @pytest.mark.parametrize("share", [0.1, 0.4])
 def test_local_minima_keep_the_components_there_are(method, share):
-    """And EMAP, with its higher threshold, no others."""
+    """EPB may keep more than the true components; EMAP, with its higher threshold, may not."""
     _, Y = with_holes(300, 20, 3, share, noise=0.5)
     found = BayesianPCA(method).fit(Y)
     assert found.n_components_ == 3 if method == "emap" else found.n_components_ >= 3

@@ -1,4 +1,4 @@
-"""Ratings predicted without themselves, against fits that have not seen them."""
+"""Leave-one-out predictions of ratings, against fits without those ratings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def simulated(seed):
 
 
 def test_ratings_are_predicted_as_without_them():
-    """As fits without each of thirty ratings predict them, and not as the fit with all does."""
+    """Predictions are nearer to thirty refits, each without the rating, than the full fit's."""
     given = simulated(0)
     model = MatrixFactorization().fit_ratings(*given)
     found = judged(model, given)
@@ -64,7 +64,7 @@ def test_ratings_are_predicted_as_without_them():
     assert np.sqrt(np.mean(np.square(off))) < 0.5 * np.sqrt(np.mean(np.square(before)))
 
 
-# Averages over draws need less than R-hat does.
+# Averages are accurate with fewer draws than R-hat demands.
 @pytest.mark.filterwarnings("ignore:the chains have not mixed")
 @pytest.mark.parametrize("method", ["evb", "gibbs"])
 def test_intervals_hold_as_on_ratings_that_were_held_out(method):

@@ -18,7 +18,7 @@ def simulated(n=200, p=8, rank=2, share=0.3, noise=0.7, seed=0):
 
 
 def log_likelihood(Y, W, mean, s2):
-    """The sum over rows of the log density of the cells that are there."""
+    """The sum over rows of the log density of the observed cells."""
     cov = W @ W.T + s2 * np.eye(len(mean))
     total = 0.0
     for row in Y:
@@ -30,7 +30,7 @@ def log_likelihood(Y, W, mean, s2):
 
 
 def test_it_is_a_maximum_of_the_likelihood():
-    """Brute force: no direction leads higher, for the mean at its best and the noise unbiased."""
+    """BFGS on the likelihood stays near the fit, which differs by integrating the mean out."""
     _, Y = simulated(60, 5, 1)
     model = BayesianPCA("ml", n_components=1, tol=1e-14, max_iter=20_000).fit(Y)
     W = model.components_.T * np.sqrt(model.explained_variance_ - model.noise_variance_)
@@ -52,7 +52,7 @@ def test_it_is_a_maximum_of_the_likelihood():
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")  # rows without any cell
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 def test_the_noise_is_right_whatever_is_missing(share):
-    """Tools that share one covariance among all rows find up to 7 times too much."""
+    """Tools that share one covariance among all rows find up to 7 times too much noise."""
     found = []
     for seed in range(5):
         _, Y = simulated(400, 10, 2, share, seed=seed)

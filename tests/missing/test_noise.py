@@ -1,4 +1,4 @@
-"""Noise of its own for rows and columns of matrices with holes."""
+"""Separate noise variances for rows and columns of matrices with holes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fitted(Y, noise, **options):
 @OWN
 @pytest.mark.parametrize("center", [True, False])
 def test_the_free_energy_is_the_defined_one(noise, center):
-    """At the end, where rows no longer change."""
+    """This holds at convergence, where rows no longer change."""
     Y = noisy(40, 7, 2, rows=0.7, columns=0.7, strength=3.0, share=0.2)
     run, model, data = swept(Y, noise=noise, center=center)
     assert run.state.rank > 0
@@ -54,7 +54,7 @@ def test_the_free_energy_is_the_defined_one(noise, center):
 
 @pytest.mark.parametrize("seed", [1])
 def test_brute_force_finds_nothing_lower(seed):
-    """One component, noise of rows and columns: from near the solution, and from elsewhere."""
+    """One component, row and column noise: minimised from near the solution and from elsewhere."""
     Y = noisy(10, 5, 1, rows=0.5, columns=0.5, strength=10.0, seed=seed)
     found = fitted(Y, BOTH, n_components=1)
     assert found.n_components == 1
@@ -64,13 +64,13 @@ def test_brute_force_finds_nothing_lower(seed):
     begin = as_parameters(run.state, data)
     assert scaled.value(begin, X) == pytest.approx(written_out(begin, X), rel=1e-12)
     least = found.free_energy - 1e-6 * abs(found.free_energy)
-    # The shapes of the gamma distributions go far, slowly.
+    # The shapes of the gamma distributions move far and slowly, so brute force may end higher.
     assert least < scaled.least_free_energy(X, begin) < found.free_energy + 0.3
     assert least < scaled.least_free_energy(X, begin + 0.5 * rng.normal(size=begin.size))
 
 
 def as_parameters(state, data):
-    """A state with one component for the brute force, as if its noise variance were 1."""
+    """Brute-force parameters of a one-component state, rescaled to a noise variance of 1."""
     state = state.at_unit_scale()
     scaled_data = state.scales.applied(data)
     scaled_data = replace(scaled_data, values=data.values / state.scales.root)
@@ -87,13 +87,13 @@ def as_parameters(state, data):
 
 
 def gamma_parameters(scales):
-    """A gamma distribution with about the spread of a few cells for each."""
+    """Logarithms of shapes 4, rates that give these mean precisions, and a Gamma(2, 2) prior."""
     shape = np.full(scales.precision.size, 4.0)
     return np.log(np.r_[shape, shape / scales.precision, 2.0, 2.0])
 
 
 def written_out(theta, X):
-    """The same, cell by cell."""
+    """The value of `scaled.value`, summed cell by cell."""
     a, s, b, mu, C, c2, rows, columns = scaled.parameters(theta, *X.shape)
     moments = (a[:, None], s[:, None, None], np.c_[b, mu], C, np.array([c2]), np.array([c2]))
     return free_energy(X, *moments, 1.0, rows=rows, columns=columns)
@@ -102,7 +102,7 @@ def written_out(theta, X):
 @OWN
 @pytest.mark.parametrize(("n", "p"), [(60, 9), (25, 40)])
 def test_without_holes_it_is_the_closed_form_of_scaled_data(noise, n, p):
-    """As it is written out, and as complete data are fitted."""
+    """The fit agrees with the oracle's alternation and with the fit of complete data."""
     X = noisy(n, p, 2, rows=0.6 * noise.rows, columns=0.6 * noise.columns, share=0.0)
     F, rank = scaled.alternated(X, rows=noise.rows, columns=noise.columns)
     found = fitted(X, noise)
@@ -136,7 +136,7 @@ def test_without_holes_other_methods_are_no_worse(noise, method, options):
 @OWN
 @pytest.mark.parametrize("seed", range(6))
 def test_the_free_energy_never_rises(noise, seed):
-    """The loop warns where it does, and warnings are errors here."""
+    """The loop warns of a rise, and warnings are errors here."""
     rng = np.random.default_rng(seed)
     n, p = rng.integers(4, 40, 2)
     Y = noisy(n, p, 2, rows=1.0, columns=1.0, share=rng.choice([0.05, 0.5]), seed=seed)
@@ -159,7 +159,7 @@ def test_the_right_noise_finds_the_rank(rows, columns, noise, n, p, rank):
 
 
 def test_noise_of_rows_is_found_in_their_order():
-    """With a row that has no value, and rows that have the same holes."""
+    """One row has no value, and some rows share their holes."""
     rng = np.random.default_rng(0)
     sizes = np.exp(0.7 * rng.normal(size=200))
     Y = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 30)) + sizes[:, None] * rng.normal(
@@ -176,7 +176,7 @@ def test_noise_of_rows_is_found_in_their_order():
 
 @OWN
 def test_equal_noise_is_found_to_be_equal(noise):
-    """Models with more scales than there are contain the one with less."""
+    """Models with separate variances contain the isotropic one and must reduce to it."""
     Y = noisy(150, 12, 2, strength=0.8)
     found, plain = fitted(Y, noise, tol=1e-9), fitted(Y, ISOTROPIC, tol=1e-9)
     assert found.n_components == plain.n_components == 2
@@ -209,7 +209,7 @@ def test_a_constant_column_is_set_aside():
 
 
 def test_rounding_is_noise():
-    """Counts that are mostly 0 have no density without bound, whatever has noise of its own."""
+    """Rounding bounds the density of counts that are mostly 0, under every noise model."""
     rng = np.random.default_rng(0)
     X = rng.poisson(rng.gamma(1, 1, (150, 2)) @ rng.gamma(0.3, 1, (2, 15))).astype(float)
     X[:, 3] = rng.random(150) < 0.02
@@ -226,18 +226,18 @@ def test_rounding_is_noise():
 
 
 def test_rounding_is_what_unknown_digits_add():
-    """Data on a fine grid have about the noise that they had before, and that of rounding."""
+    """Rounded data have about the noise of the exact data plus that of rounding."""
     Y = noisy(300, 10, 2, columns=0.5, strength=1.0)
     exact = fitted(Y, PER_FEATURE, tol=1e-9)
     coarse = fitted(np.round(2 * Y) / 2, PER_FEATURE, tol=1e-9)
     assert coarse.n_components == exact.n_components == 2
     more = coarse.noise.features - exact.noise.features
-    # That of the rounding itself, and that of the digits it left unknown.
+    # Rounding to a grid adds grid²/12 by itself, and as much again for the digits it hides.
     assert np.median(more) == pytest.approx(2 * 0.25 / 12, rel=0.5)
 
 
 def elliptical(n, p, rank, *, seed=0):
-    """Rows of Student's t with so many components, cells of which are hidden, and the rows."""
+    """Data with holes, and complete: t-like sizes of rows and columns times low rank plus noise."""
     rng = np.random.default_rng(seed)
     sizes = np.sqrt(3 / rng.gamma(3.0, size=(n, 1)) * 3 / rng.gamma(3.0, size=(1, p)))
     low = (rng.normal(size=(n, rank)) * np.geomspace(4, 0.5, rank)) @ rng.normal(size=(rank, p))
@@ -246,7 +246,7 @@ def elliptical(n, p, rank, *, seed=0):
 
 
 def variances_of_cells(model, Y):
-    """v = bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ and ãᵀCⱼã of every cell, row by row, in the units of the posterior."""
+    """Return bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ and ãᵀCⱼã for every cell, in the units of the posterior."""
     posterior = model.general_posterior()
     columns, k = posterior.columns, model.n_components_
     scores = np.linalg.solve(posterior.basis, model.transform(Y).T).T
@@ -285,13 +285,13 @@ def test_intervals_cover_in_rows_that_were_learned_from_and_in_new_ones():
         hidden = np.isnan(Y[rows])
         inside.append((np.abs(filled - X[rows]) < 1.96 * std)[hidden].mean())
     assert inside == pytest.approx([0.95, 0.95], abs=0.02)
-    # Other rows beside a row do not matter.
+    # A row's intervals do not depend on the other rows of the call.
     one, both = (model.impute(Y[part], return_std=True)[1] for part in ([7], [60, 7]))
     np.testing.assert_allclose(one[0], both[1], rtol=1e-12)
 
 
 def test_units_that_differ_a_millionfold():
-    """Equal noise in the units of the data is no start then: a Cholesky factor was lost in it."""
+    """Equal noise in data units is a bad start here: it once made a Cholesky factor fail."""
     units = 10 ** np.random.default_rng(109).uniform(-3, 3, 12)
     X = low_rank(100, 12, 3, random_state=9).X
     X[np.random.default_rng(9).random(X.shape) < 0.1] = np.nan

@@ -1,4 +1,4 @@
-"""Holes on Dask: what the fit in memory finds, wherever rows are, and however they are cut up."""
+"""Holes on Dask: the fit equals the one in memory, whatever the chunks and the scheduler."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ distributed = pytest.importorskip("distributed")
 
 
 def table(n=300, p=12, rank=3, *, seed=0, missing=0.25, with_empty_columns=True):
-    """Rows without any cell, all of a block among them; complete rows, all of another; a constant
-    column, and one without any cell and one with a single one, after which no row is complete.
+    """A matrix with empty rows (a whole block), complete rows (another block), a constant column.
+
+    If `with_empty_columns`, one column is empty and one has a single cell: no row is complete.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) * 2 @ rng.normal(size=(rank, p)) + rng.normal(size=(n, p))
@@ -90,12 +91,12 @@ def one_thread():
 
 
 def advice(model):
-    """Codes and texts; nats are those of a draw, which turns with the signs of components."""
+    """Codes and texts without their nats, which depend on a draw and on signs of components."""
     return [(one.code, one.text.partition(", by ")[0]) for one in model.status_.advice]
 
 
 def assert_same(found, expected, X, *, rtol=1e-8):
-    """Rank, noise, free energy, the columns' posterior, steps and advice."""
+    """Assert equal rank, noise, free energy, posterior of columns, steps, advice and imputation."""
     assert found.n_components_ == expected.n_components_
     assert found.n_samples_ == expected.n_samples_
     assert found.n_iter_ == expected.n_iter_
@@ -126,14 +127,14 @@ def test_every_method_is_that_of_data_in_memory(options):
     X = table(200)
     with one_thread():
         found = fitted(da.from_array(X, chunks=(80, 12)), **options)
-    # The best prior of equal noise is where the free energy is flat.
+    # The free energy is flat around the best prior of equal noise.
     rtol = 1e-6 if "noise" in options else 1e-8
     assert_same(found, fitted(X, **options), X, rtol=rtol)
 
 
 @pytest.mark.parametrize("noise", [PER_SAMPLE, BOTH], ids=lambda model: model.name)
 def test_noise_of_rows_is_that_of_data_in_memory(noise):
-    """In blocks, one of which has no values, and rows that have them in a constant column alone."""
+    """One block has no values, and one row has a value in the constant column only."""
     X = table(150)
     X[95] = np.where(np.arange(12) == 4, 7.3, np.nan)
     options = {"form": ClosedForm(), "looping": Looping(), "noise": noise}
@@ -266,7 +267,7 @@ def test_loadings_and_means_are_drawn_once_for_all_blocks_of_a_copy():
     assert shared > 2 * spread
 
 
-# --- what is told, and what is kept ------------------------------------------------------------
+# --- messages and stored state -----------------------------------------------------------------
 
 
 def test_the_model_does_not_grow_with_the_rows():
@@ -279,7 +280,7 @@ def test_the_model_does_not_grow_with_the_rows():
 
 
 def test_dask_knows_how_large_blocks_are():
-    """It goes by that when it makes room."""
+    """Dask decides by these sizes which blocks to move out of memory."""
     from dask.sizeof import sizeof
 
     holes = observed(table(with_empty_columns=False)[90:140], center=True, scale=False)

@@ -30,7 +30,7 @@ def settled(n=40):
 
 
 def test_the_free_energy_is_the_defined_one():
-    """At the end, where rows no longer change."""
+    """This holds at convergence, where rows no longer change."""
     run, model, data = settled()
     assert run.free_energy == pytest.approx(defined_energy(run.state, data, model), rel=1e-7)
 
@@ -42,7 +42,7 @@ def test_it_finds_the_rank_that_one_noise_variance_misses(seed):
     assert model.n_components_ == 3
     assert BayesianPCA(noise="isotropic").fit(Y).n_components_ > 6
     error = np.log(model.feature_noise_variance_ / PSI)
-    # Of a variance from 240 cells, in about all features; the quietest share it with components.
+    # Three standard errors of a variance from 240 cells; components blur the quietest features.
     assert np.median(np.abs(error)) < 3 * np.sqrt(2 / 240)
     filled, std = model.impute(Y, return_std=True)
     holes = np.isnan(Y)
@@ -62,7 +62,7 @@ def test_near_complete_data_agree_with_complete_ones():
 
 
 def test_units_of_features_hardly_matter():
-    """They change what noise variances have in common, and that only where there are few cells."""
+    """Units change only the shared prior of the noise variances, which matters if cells are few."""
     _, Y = unequal()
     units = np.geomspace(1e-3, 1e3, 25)
     plain, other = (BayesianPCA(noise="per-feature").fit(data) for data in (Y, Y * units))
@@ -83,8 +83,9 @@ def test_a_model_can_be_saved(tmp_path):
 
 
 def test_metabolites(load_data):
-    """The truth is known: better than the best of other PCA tools at their best rank, 0.148, with
-    the noise model that the free energy prefers.
+    """The noise model that the free energy prefers fills holes better than other PCA tools.
+
+    The truth is known. The best of the other tools, at its best rank, has an error of 0.148.
     """
     data = load_data("metabolite")
     holes, looping = np.isnan(data["X"]), inference.Looping()

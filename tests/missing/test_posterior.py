@@ -1,4 +1,4 @@
-"""What is read from a posterior with holes agrees with Gaussians written out, and simulation."""
+"""Readings of a posterior with holes agree with written-out Gaussians and with simulation."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_density_of_rows_with_holes_is_the_marginal(scale, complete):
 
 
 def test_scores_given_directions_are_the_conditional_mean():
-    """With loadings that are known, scores are those of a Gaussian conditional, written out."""
+    """With many rows loadings are nearly known, and scores are a Gaussian conditional mean."""
     _, X, Y = simulated(n=4000)
     model = BayesianPCA().fit(X)
     post = general(model.posterior_)
@@ -107,7 +107,7 @@ def test_draws_have_the_mean_and_spread_of_the_filled_cells():
 
 
 def test_projections_are_least_squares():
-    """Also of rows whose cells hardly tell two directions apart, or are fewer than directions."""
+    """Includes rows whose cells barely separate two directions or are fewer than directions."""
     rng = np.random.default_rng(0)
     W = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     W[:6, 1] = W[:6, 0] + 1e-5 * W[:6, 1]
@@ -152,9 +152,9 @@ def test_new_rows_with_any_pattern():
     assert (std[1] > std[0]).all()
     filled, spread = imputing.impute(model.posterior_, alone)
     np.testing.assert_allclose(filled[1], model.mean_, rtol=1e-10)
-    # The prior of A is that of the rows once the fit has converged.
+    # The prior of A matches the scores of the rows only once the fit has converged.
     np.testing.assert_allclose(spread[1] ** 2, np.diag(model.get_covariance()), rtol=1e-4)
-    # What is not known of directions and noise besides makes intervals a little wider.
+    # The uncertainty of directions and noise makes intervals a little wider.
     wider = model.impute(alone[1:], return_std=True)[1] / spread[1]
     assert ((wider > 1) & (wider < 1.005)).all()
 
@@ -162,7 +162,7 @@ def test_new_rows_with_any_pattern():
 @pytest.mark.parametrize("seen", [0.6, 1.0])
 @pytest.mark.parametrize(("k", "p"), [(1, 8), (3, 30)])
 def test_scores_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p, seen):
-    """Squared errors of new rows, along the loadings that are known, are as large as variances."""
+    """Squared errors of new rows' scores, along the estimated axes, match their variances."""
     rng = np.random.default_rng(10 * k + p)
     b, size, s2 = rng.normal(size=(p, k)), 0.15, 0.3
     b_cov = np.zeros((p, k + 1, k + 1))
@@ -172,7 +172,7 @@ def test_scores_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p, se
     ratios, W = [], posterior.components
     for _ in range(60):
         true = b + size * rng.normal(size=b.shape)
-        # A part of what loadings are off lies along them, which is in the truth of the scores.
+        # Errors of loadings lie partly along the loadings; that part belongs to the true scores.
         signal = 2 * rng.normal(size=(200, k)) @ true.T
         X = signal + np.sqrt(s2) * rng.normal(size=signal.shape)
         X[rng.random(X.shape) >= seen] = np.nan
@@ -182,7 +182,7 @@ def test_scores_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p, se
 
 
 def test_draws_spread_as_intervals_where_little_is_known():
-    """Few cells tell the noise, loadings are uncertain, and a column is empty."""
+    """Few cells determine the noise, and loadings are uncertain."""
     rng = np.random.default_rng(3)
     X = 2 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 10)) + rng.normal(size=(30, 10))
     X[rng.random(X.shape) < 0.35] = np.nan
@@ -199,8 +199,10 @@ def test_draws_spread_as_intervals_where_little_is_known():
 
 @pytest.mark.parametrize(("k", "p"), [(1, 8), (3, 30)])
 def test_cells_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p):
-    """Those of the cells from which scores are found as well: without that, errors are 1.2 to 1.3
-    times the variances."""
+    """Variances include the uncertain loadings of the cells that determine the scores.
+
+    Without them, errors would be 1.2 to 1.3 times the variances.
+    """
     rng = np.random.default_rng(k)
     b, size = rng.normal(size=(p, k)), 0.15
     b_cov = np.zeros((p, k + 1, k + 1))
@@ -258,7 +260,7 @@ def test_the_rank_has_a_probability():
 
 @pytest.mark.parametrize("share", [0.1, 0.4])
 def test_the_probability_of_a_rank_is_calibrated_with_holes(share):
-    """Strengths log-uniform from half to 20 times the limit √(p/n)/(share of cells)."""
+    """Strengths are log-uniform from 0.5 to 20 times the limit √(p/n)/(share of cells seen)."""
     announced, right = [], []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -288,7 +290,7 @@ def test_empty_rows_and_columns_are_told_and_have_the_priors_answer():
     np.testing.assert_allclose(model.transform(Y)[7], 0, atol=1e-12)
     filled, std = model.impute(Y, return_std=True)
     assert np.isfinite(filled).all()
-    # In every row with values, no cell is as uncertain as that of the empty column.
+    # In every row with values, the cell of the empty column is the most uncertain.
     rows = np.delete(std, 7, axis=0)
     assert (rows[:, 5] > np.delete(rows, 5, axis=1).max(axis=1)).all()
 

@@ -1,4 +1,4 @@
-"""Ratings: the defined free energy at a minimum, the closed form, the model with dense masks."""
+"""Ratings: definition and minimum of the free energy, closed forms, the model with dense masks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIGHT = inference.Looping(max_iter=3000, tol=1e-15)
 
 
 def rated(n=30, m=20, rank=2, share=0.3, *, noise=0.5, seed=0):
-    """Cells of a matrix with biases, and where they are."""
+    """A matrix with biases, and the row and column numbers of its rated cells."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) + 3
     X += rng.normal(size=(n, 1)) + rng.normal(size=m) + noise * rng.normal(size=(n, m))
@@ -57,7 +57,7 @@ def swept(data, method="evb", *, biases=True, noise=0.1, tol=1e-13):
 
 
 def factorised(posterior):
-    """A posterior without what it knows of both sides together."""
+    """A posterior without the covariances that integrate out the other side."""
     rows, columns = (
         replace(side, spread=np.empty((0, 0))) for side in (posterior.rows, posterior.columns)
     )
@@ -94,7 +94,7 @@ def rows_of(state, data, model):
 @pytest.mark.parametrize("biases", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_free_energy_is_the_defined_one(method, biases):
-    """At the end, where rows no longer change."""
+    """This holds at convergence, where rows no longer change."""
     X, i, j = rated(15, 10, share=0.6)
     data = sorted_cells(X, i, j, center=biases)
     run, model = swept(data, method, biases=biases, noise=0.2)
@@ -104,7 +104,7 @@ def test_the_free_energy_is_the_defined_one(method, biases):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_it_is_a_minimum(method):
-    """No small change of columns, rows, priors, noise or the mean leads lower."""
+    """No small change of columns, rows, priors, noise or the mean lowers the free energy."""
     X, i, j = rated(12, 8, 1, share=0.7)
     data = sorted_cells(X, i, j)
     run, model = swept(data, method, noise=None if method == "evb" else 0.1)
@@ -117,7 +117,7 @@ def test_it_is_a_minimum(method):
             draw = partial(rng.normal, scale=size)
             prior = state.prior_a * np.exp(draw(size=2))
             other_prior = state.prior_b * np.exp(draw(size=2))
-            prior[0] = other_prior[0]  # those of the components are equal
+            prior[0] = other_prior[0]  # components have the same prior on both sides
             others = [
                 replace(state, b=state.b + draw(size=state.b.shape)),
                 replace(state, b_cov=state.b_cov * np.exp(draw(size=(len(state.b_cov), 1)))),
@@ -137,7 +137,7 @@ def test_it_is_a_minimum(method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_free_energy_never_rises(method, biases, seed):
-    """The loop warns where it does, and warnings are errors here."""
+    """The loop warns of a rise, and warnings are errors here."""
     rng = np.random.default_rng(seed)
     n, m = rng.integers(3, 40, 2)
     X, i, j = rated(n, m, 2, rng.choice([0.1, 0.5]), seed=seed)
@@ -200,8 +200,9 @@ def test_all_cells_and_no_biases_are_the_closed_form(method):
 
 
 def beyond_the_end(model, data, looping, sweep):
-    """A fit whose sweeps go on when the free energy no longer tells where to: it is flat where it
-    is lowest, so that half of the digits are left to chance.
+    """A fit with 100 further sweeps after the free energy has settled.
+
+    The free energy is flat at its minimum, so it fixes only half of the digits of a state.
     """
     settled = settle(model, data, looping)
     state = settled.run.state
@@ -229,11 +230,11 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     assert found.free_energy == pytest.approx(dense.free_energy, rel=1e-10)
     assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-8)
     everywhere = np.nonzero(np.isnan(Y))
-    # Without what intervals add to the posterior of either model.
+    # Compare the bare posteriors, without the uncertainty that intervals add.
     alone = factorised(found.posterior)
     mean, std = read.predict_and_std(alone, *everywhere)
     filled, spread = imputing.impute(dense.posterior, Y)
-    # Point estimates are still on their way when the last digit of the free energy has settled.
+    # Point estimates still move after the last digit of the free energy has settled.
     tol = 1e-8 if method == "evb" else 1e-6
     np.testing.assert_allclose(mean, filled[everywhere], atol=tol)
     np.testing.assert_allclose(std, spread[everywhere], rtol=tol)
@@ -251,7 +252,7 @@ def test_units_and_offsets_do_not_matter():
 
 @pytest.mark.parametrize("biases", [True, False])
 def test_nothing_but_noise_has_no_components(biases):
-    """More rows than NumPy is left to do."""
+    """Large enough for the compiled kernel."""
     rng = np.random.default_rng(0)
     i, j = (k.astype(np.int32) for k in np.nonzero(rng.random((400, 300)) < 0.05))
     X = rng.normal(size=(400, 300))
@@ -339,7 +340,7 @@ def test_artificial_cf_has_rank_five_from_every_start(seed):
 
 @pytest.mark.parametrize("biases", [False, True])
 def test_new_users_are_as_far_off_as_they_say_where_items_are_uncertain(biases):
-    """Without what is uncertain of the items that are rated, errors are 1.2 times the variances."""
+    """Without the uncertainty of the rated items, errors would be 1.2 times the variances."""
     rng, p, k, size, s2 = np.random.default_rng(5), 40, 2, 0.12, 0.3
     K = k + biases
     mean, prior = rng.normal(size=(p, K)), np.full(K, 4.0)
@@ -382,7 +383,7 @@ def test_covariances_with_the_other_side_integrated_out_are_as_defined(biases):
 
 
 def test_intervals_hold_where_ratings_are_few():
-    """Twelve ratings of each user: covariances of given users and items hold 92.5 %."""
+    """With twelve ratings per user, factorised covariances reach a coverage of only 92.5 %."""
     inside, alone = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Ratings by sampling leave the posterior as it is: broken off or not, by any number of threads."""
+"""The sampler of ratings leaves the posterior invariant, with any threads and interruptions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def simulated(seed=0, n=N, m=M, share=0.4):
 
 
 def data_of(i, j, x, features, *, implicit=False, times=None) -> FeaturedRatings:
-    """Ratings as they are, in their own units."""
+    """Ratings as the sampler reads them, neither centred nor scaled."""
     n, m = map(len, features)
     sides = sorted_side(i, j, x, n), sorted_side(j, i, x, m)
     when = None if times is None else binned(sides[0], times)
@@ -109,7 +109,7 @@ def _begun(biases):
     return ratings_model(data, n_components=3, biases=biases)
 
 
-# --- the posterior is left as it is ------------------------------------------------------------
+# --- the posterior is invariant ----------------------------------------------------------------
 
 INFORMATIVE = SampledPrior(
     *(0.4, 2.0, 6.0, 5.0, 3.0), nus=(6.0, 12.0, 30.0), a_drift=4.0, b_drift=2.0
@@ -127,9 +127,10 @@ INFORMATIVE = SampledPrior(
     ],
 )
 def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatch):
-    """Geweke, "Getting it right" (JASA 2004): sweeps in turns with new data leave the prior as it
-    is, whatever is looked at; without features, and with p of each side; with what is rated at all,
-    by loops and by NumPy, and without; with drifts and without.
+    """Geweke, "Getting it right" (JASA 2004): sweeps that alternate with new data keep the prior.
+
+    Cases have p features on each side or none, drifts or none, and indicators of what is rated (by
+    NumPy or by loops) or none.
     """
     monkeypatch.setattr(implicit, "MANY", many)
     problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
@@ -138,7 +139,7 @@ def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatc
     features = [rng.normal(size=(size, p)) for size in shape]
     sides = (oracle.indicators(i, j, shape), oracle.indicators(j, i, shape[::-1]))
     rated = sides if is_implicit else (None, None)
-    # Two levels tell these apart, and ratings of the same time are there.
+    # Two levels resolve these times, and some ratings share a time.
     times = np.random.default_rng(3).choice([0.0, 0.02, 0.03, 1.0], i.size) if drifts else None
     drifting = oracle.runs(i, times, (1, 2)) if drifts else ()
     monkeypatch.setattr(bins, "FINER", 1.01)
@@ -162,8 +163,9 @@ def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatc
 
 @pytest.mark.parametrize("side", ["row_rated", "column_rated"])
 def test_what_is_rated_is_a_feature(side):
-    """Shifts, and draws by loops and by NumPy, are those of the indicators written out; whoever has
-    rated nothing has no shift.
+    """Shifts and draws, by loops and by NumPy, are those of indicators written out.
+
+    A user or item without ratings has no shift.
     """
     i, j, x = simulated(share=0.1)
     there = (i != 3) & (j != 5)
@@ -194,7 +196,7 @@ def test_what_is_rated_is_a_feature(side):
 
 
 def test_cells_without_drift_are_those_of_both_orders():
-    """Effects of cells are those of their runs, found one by one, by rows and by columns."""
+    """Each cell loses the effects of its runs, found one by one, in both orders of cells."""
     i, j, x = simulated()
     times = np.random.default_rng(1).choice(np.linspace(0, 1, 30), i.size)
     data = data_of(i, j, x, (np.empty((N, 0)), np.empty((M, 0))), times=times)
@@ -218,7 +220,7 @@ def test_what_all_have_rated_says_nothing():
 
 
 def test_priors_given_rows():
-    """Many rows decide: their mean and their covariance."""
+    """With many rows, their mean and covariance determine the drawn prior."""
     rng, n = np.random.default_rng(0), 200_000
     theta = rng.multivariate_normal([1.0, -2.0], [[2.0, 0.5], [0.5, 1.0]], n)
     found = drawn_prior(theta, SampledPrior(), rng, LinearMean.none(0, 2))
@@ -233,7 +235,7 @@ def test_priors_given_rows():
 
 
 def test_with_all_cells_it_agrees_with_the_sampler_of_pca():
-    """Cells without their noise, and the noise, within what chains differ by."""
+    """Denoised cells and the noise agree within the differences between chains."""
     X = low_rank(80, 12, 2, noise_variance=0.25, random_state=0).X
     pca = GibbsPCA(4, n_draws=400, random_state=0).fit(X)
     model = MatrixFactorization(
@@ -277,7 +279,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
 
 
 def test_sweeps_share_their_work_among_threads(monkeypatch):
-    """All loops over ratings of a sweep, those over what is rated at all too."""
+    """All loops over ratings in a sweep use threads, including those over the indicators."""
     monkeypatch.setattr(kernels, "MANY", 1)
     monkeypatch.setattr(implicit, "MANY", 1)
     seen, pool = [], parallel.ThreadPoolExecutor
@@ -295,7 +297,7 @@ def test_sweeps_share_their_work_among_threads(monkeypatch):
 
 @pytest.mark.parametrize("at", [2, 5])
 def test_a_fit_that_is_broken_off_ends_with_the_same_digits(at, tmp_path, monkeypatch):
-    """In the sweeps before the first draw, and after it."""
+    """Interrupted before and after the first kept draw."""
     monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
 
     def interrupt(number, info):
@@ -320,7 +322,7 @@ def test_a_fit_that_is_broken_off_ends_with_the_same_digits(at, tmp_path, monkey
 
 @pytest.mark.parametrize("biases", [True, False])
 def test_draws_are_moved_to_where_they_can_be_compared(biases):
-    """Whatever the likelihood does not see is the same for all."""
+    """`canonical` removes the transformations that the likelihood does not see."""
     rng, H = np.random.default_rng(0), 3
     K = H + biases
     a, b = rng.normal(size=(N, K)) + 1, rng.normal(size=(M, K)) - 0.5

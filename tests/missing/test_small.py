@@ -1,4 +1,4 @@
-"""Tiny and odd tables with holes: an answer, or a sentence."""
+"""Tiny and odd tables with holes: finite results, or a clear error."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ HYPERS = {
 
 
 def simulated(n, p, rank, share, *, noise=1.0, seed=0, offset=3.0):
-    """Data, and the same with holes; no row and no column without any value."""
+    """Data, and the same with holes; every row and every column keeps a value."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)) + offset * rng.normal(size=p)
     X += noise * rng.normal(size=(n, p))
@@ -47,7 +47,7 @@ def simulated(n, p, rank, share, *, noise=1.0, seed=0, offset=3.0):
 
 
 def prepared(hyper, n=12, p=6, *, q=5, sweeps=2, seed=0):
-    """Data with holes, some rows of which are alike, and a state after a few sweeps."""
+    """Data with holes and repeated rows, and a state after a few sweeps."""
     _, X = simulated(n, p, 2, 0.3, seed=seed)
     data = observed(np.concatenate([X, X[:3]]), center=hyper.has_mean, scale=False)
     assert len(data.patterns) < len(data.values)
@@ -61,7 +61,7 @@ def prepared(hyper, n=12, p=6, *, q=5, sweeps=2, seed=0):
 
 
 def moments_of(state, data, hyper):
-    """Mean and covariance of X for each row and all q columns, as `update_latent` has them."""
+    """Moments of X for each row and all q columns, as `update_latent` computes them."""
     tau = shared.precision(state.b_tau, counts_of(data), hyper)
     mean, cov = latent(data, state.columns(tau))
     idle = 1 / (1 + tau * data.mask @ state.idle.variance)
@@ -69,7 +69,7 @@ def moments_of(state, data, hyper):
 
 
 def defined_bound(state, moments, data, hyper):
-    """The oracle's, of data in the coordinates of the user but for their unit."""
+    """The oracle's bound, in the user's coordinates except for the unit."""
     (N, d), count = data.shape, state.idle.count
     idle_x = moments["idle"][:, None, None] * np.eye(count)
     off_w = state.idle.variance[:, None, None] * np.eye(count)
@@ -89,7 +89,7 @@ def defined_bound(state, moments, data, hyper):
 
 
 def blocks(a, b):
-    """Block diagonal matrices."""
+    """Block-diagonal matrices of each a and b."""
     n, h, k = len(a), a.shape[-1], b.shape[-1]
     out = np.zeros((n, h + k, h + k))
     out[:, :h, :h], out[:, h:, h:] = a, b
@@ -97,7 +97,7 @@ def blocks(a, b):
 
 
 def moved(moments, R, c):
-    """R⁻¹(x − c)"""
+    """Moments of R⁻¹(x − c)."""
     back = np.linalg.inv(R)
     return moments | {
         "m_x": (moments["m_x"] - c) @ back.T,
@@ -137,7 +137,7 @@ def test_the_bound_is_the_defined_one_in_the_best_coordinates(name):
 
 
 def test_idle_columns_are_columns_like_others():
-    """One that stands for three, and three that are there."""
+    """An idle column that counts three times gives the bound of three explicit columns."""
     hyper = HYPERS["broad"]
     data, state = prepared(hyper)
     assert state.idle.count >= 1
@@ -167,7 +167,7 @@ def test_idle_columns_are_columns_like_others():
 
 @pytest.mark.parametrize("name", HYPERS)
 def test_each_update_is_a_maximum(name):
-    """No small change of any moment leads higher, by the defined bound."""
+    """No small change of any moment raises the defined bound."""
     hyper, rng = HYPERS[name], np.random.default_rng(1)
     data, state = prepared(hyper, sweeps=1)
     if not state.idle.count:  # under a unit prior all are on
@@ -193,7 +193,7 @@ def test_each_update_is_a_maximum(name):
             replace(state, idle=replace(state.idle, variance=changed(state.idle.variance))),
         ]
         if hyper.has_mean:
-            # W and μ are found together: also against both at once.
+            # W and μ are updated together, so both are also changed at once.
             others += [
                 replace(state, mu=changed(state.mu)),
                 replace(state, W=changed(state.W), mu=changed(state.mu)),
@@ -277,7 +277,7 @@ def test_the_bound_never_falls(seed, n, p, q, share, name, closed, offset):
     assert run.state.b_alpha.size + run.state.idle.count == q
 
 
-# --- the whole of it ---------------------------------------------------------------------------
+# --- whole fits --------------------------------------------------------------------------------
 
 
 def fitted(X, hyper=HYPERS["broad"], *, q=None, tol=1e-8, **options):
@@ -291,7 +291,7 @@ def weights_on(found):
 
 
 def weights_cov(found):
-    """Covariance of each row of these."""
+    """Posterior covariance of each row of W, for the columns that are on."""
     posterior, k = found.posterior, found.n_components
     return posterior.columns.b_cov[:, :k, :k] * posterior.unit**2
 
@@ -304,8 +304,8 @@ def mean_variance(found):
 @pytest.mark.parametrize("name", HYPERS)
 @pytest.mark.parametrize(("n", "p", "rank"), [(40, 12, 2), (15, 30, 2), (200, 10, 3)])
 def test_without_holes_the_answer_is_that_of_complete_data(name, n, p, rank, monkeypatch):
-    # Accelerated steps end where the free energy has no digit left to fall by, which is half of the
-    # digits of the weights; plain ones go on.
+    # Accelerated steps stop when the free energy no longer falls, which fixes only half of the
+    # digits of the weights; plain steps go on.
     for model in (complete.VariationalModel, variational.VariationalHolesModel):
         monkeypatch.setattr(model, "chart", lambda self, data: None)
     hyper = HYPERS[name]
@@ -339,14 +339,14 @@ def test_the_rank_is_found(n, p, rank, share):
         # Idle columns do not cost sweeps.
         assert len(found.trace) < 40
         cells = np.count_nonzero(~np.isnan(X))
-        # Four standard errors, and what idle columns take of the noise.
+        # Four standard errors, plus the noise that idle columns absorb.
         error = 4 * np.sqrt(2 / (cells - (rank + 1) * (n + p)))
         assert found.noise_variance == pytest.approx(1.0, abs=error + 0.05)
 
 
 @pytest.mark.parametrize("name", ["broad", "unit, with mean"])
 def test_other_starts_lead_no_higher(name):
-    """All columns from normal draws end where the closed form does, or below."""
+    """Starts from normal draws end at the bound of the closed-form start, or below."""
     hyper = HYPERS[name]
     for seed in range(3):
         _, X = simulated(50, 12, 3, 0.2, seed=seed)
@@ -372,7 +372,7 @@ def test_several_starts_are_the_closed_form_and_normal_draws():
 
 
 def test_units():
-    """Data and priors in other units: the same answer in these."""
+    """Data and priors in other units give the same answer in those units."""
     _, X = simulated(60, 10, 2, 0.2)
     c, hyper = 1e5, Hyper()
     a = fitted(X, hyper, tol=1e-12)
@@ -386,7 +386,7 @@ def test_units():
 
 
 def test_the_prior_of_the_mean_is_about_zero():
-    """A strong one pulls the means of the data there, wherever they were when data were centred."""
+    """A strong prior pulls the means to zero, although the data were centred first."""
     _, X = simulated(60, 10, 2, 0.2, offset=30.0)
     weak, strong = (fitted(X, Hyper(beta=beta)).posterior.mean for beta in (1e-6, 1e3))
     np.testing.assert_allclose(weak, np.nanmean(X, axis=0), atol=1.5)
@@ -413,7 +413,7 @@ def test_empty_rows_and_columns_and_constant_ones():
 
 
 def test_data_without_noise():
-    """Noise of the size of rounding errors: an end, and no warning on the way."""
+    """With noise as small as rounding errors, the fit ends without a warning."""
     X, _ = simulated(40, 8, 2, 0.0, noise=0.0)
     X[::4, 1] = np.nan
     small = Hyper(b_alpha=1e-10, b_tau=1e-10)
@@ -433,7 +433,7 @@ def test_states_are_frozen_records():
 
 
 def test_a_state_is_where_its_vector_is():
-    """The step from a state and from what its vector is turned into are the same."""
+    """A step from a state equals the step from the state rebuilt from its vector."""
     hyper = Hyper()
     data, state = prepared(hyper, sweeps=4)
     chart = VariationalHolesChart(data, hyper)

@@ -1,4 +1,4 @@
-"""Empirical VB over holes: the rank is found, and what saves work changes nothing."""
+"""Empirical VB over holes: the rank is found, and shortcuts change nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def begun(Y):
 
 
 def test_patterns_only_save_work():
-    """Rows that share their holes give the same answer as rows that are each on their own."""
+    """Grouping rows by their holes gives the same answer as treating each row alone."""
     _, X = with_holes(20, 8, 2, 0.3)
     data, model, state = begun(np.concatenate([X, X[::-1]]))
     assert len(data.patterns) < 40
@@ -79,8 +79,9 @@ def test_the_order_of_rows_and_columns_does_not_matter():
 
 
 def test_components_too_many_do_not_cost_a_sweep_each(monkeypatch):
-    """Where the signal is strong, a filled matrix shows many components that are none; a start by
-    the covariance of the features would do without them.
+    """If the signal is strong, a filled matrix shows many spurious components.
+
+    A start by the covariance of the features would avoid them; it is switched off here.
     """
     monkeypatch.setattr(by_covariance, "covariance_pays", lambda sizes, rank: False)
     _, Y = with_holes(3000, 100, 10, 0.4, noise=0.5)

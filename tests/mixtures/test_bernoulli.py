@@ -36,7 +36,7 @@ def cells(X, weights=None):
 
 
 def sums_of(X, q):
-    """As the state of a fit, by plain sums."""
+    """The sums in the state of a fit, computed directly."""
     known = (~np.isnan(X)).astype(float)
     return BernoulliSums(q.sum(axis=0), q.T @ np.nan_to_num(X), q.T @ known)
 

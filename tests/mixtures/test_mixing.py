@@ -1,4 +1,4 @@
-"""Sweeps of a mixture against its free energy written out, and against what is known of them."""
+"""Sweeps of a mixture against its free energy written out, and against known properties."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def begun(X, K=3, method="evb", rank=None, weights=None, per_feature=False):
 
 
 def written_out(cluster, unit, location):
-    """A cluster as the oracle takes it, in the units of the data; the ratios follow from F."""
+    """A cluster as the oracle takes it, in data units, with ratios that give the costs in F."""
     posterior, noise = cluster.posterior, cluster.noise * unit**2
     x = 1 / (1 - posterior.shrinkage)
     # M·log(cₐ²/σₐ²) and p·log(c_b²/σ_b²) are kept as sums: any split over components will do.
@@ -81,7 +81,7 @@ def test_the_free_energy_is_the_one_written_out():
 
 
 def test_no_other_responsibilities_are_better():
-    """The oracle minimised over r, up to the tangent of what means cost."""
+    """The oracle is minimised over r, with tangents in place of the costs of means and weights."""
     X = three_clusters(n=3, p=2, ranks=(0, 0, 0))
     state, data, model = begun(X)
     clusters = [written_out(c, data.unit, data.location) for c in state.clusters]
@@ -93,7 +93,7 @@ def test_no_other_responsibilities_are_better():
         r = e / e.sum(axis=1, keepdims=True)
         N = r.sum(axis=0)
         exact = free_energy(X, r, clusters, 1 / 3)
-        # In place of the costs of means and weights, their tangents at the counts before.
+        # Tangents at the previous counts replace the costs of means and weights.
         tangent = (N / (counts + 1)).sum() - np.log(N + 1).sum() - N @ logs
         return exact + tangent - model.weights.cost(N)
 
@@ -159,7 +159,7 @@ def test_gaussians_of_rows_with_holes():
 
 
 def test_wide_clusters_go_through_their_rows():
-    """Fewer rows than features: the same as through the features, which are never multiplied."""
+    """With fewer rows than features, products of rows give the result of products of features."""
     rng = np.random.default_rng(5)
     X = 3 * np.outer(rng.normal(size=12), rng.normal(size=40)) + rng.normal(size=(12, 40))
     rows = gathered(X, rng.uniform(0.5, 1, 12))
@@ -192,7 +192,7 @@ def test_a_starved_cluster_goes_when_that_is_better():
 
 @pytest.mark.parametrize("noise", [0.3, 1e-9])
 def test_densities_of_all_clusters_are_those_of_each(noise):
-    """Also where hardly any noise is left, for which squares of differences have no digits."""
+    """Includes almost no noise, where squares of differences lose their digits."""
     rng = np.random.default_rng(7)
     p = 5
     gaussians = [
@@ -219,7 +219,7 @@ def test_densities_of_all_clusters_are_those_of_each(noise):
 @pytest.mark.parametrize("per_feature", [False, True])
 @pytest.mark.parametrize("shape", [(50, 6), (6, 40)])
 def test_moments_of_two_clusters_in_one(per_feature, shape):
-    """Those of all rows, and the closed form that follows from them."""
+    """Merged moments are those of all rows and give the same closed form."""
     rng = np.random.default_rng(8)
     X = rng.normal(size=shape) @ rng.normal(size=(shape[1], shape[1]))
     rows = gathered(X, rng.uniform(0.5, 2, len(X)))
@@ -246,7 +246,7 @@ def test_the_price_of_a_merger_is_what_the_free_energy_rises_by():
     for (i, j), price in zip(pairs, prices, strict=True):
         joined = pool._merged(i, j)
         assert joined.r.sum(axis=1) == pytest.approx(np.ones(len(data.rows.values)))
-        # The parts of a Dirichlet prior that all clusters have together are left out.
+        # Prices leave out the part of a Dirichlet prior that all clusters share.
         whole = model.weights.total_cost(joined.state.counts)
         whole -= model.weights.total_cost(pool.state.counts)
         assert joined.free_energy - pool.free_energy - whole == pytest.approx(price, abs=1e-3)

@@ -1,4 +1,4 @@
-"""Data without noise, or next to no data: no exception, no warning of NumPy, finite answers."""
+"""Data without noise, or next to no data: no exception, no NumPy warning, finite results."""
 
 from __future__ import annotations
 

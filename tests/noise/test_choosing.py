@@ -1,4 +1,4 @@
-"""The evidence chooses the noise: the truth, whatever is asked of the rank, and never too much."""
+"""The evidence chooses the true noise model, whatever the cap on the rank, and no larger one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rows_do_not_differ_where_columns_do(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_neighbours_are_found_beneath_many_components(seed):
-    """Equal noise explains what they have in common by half as many components as columns."""
+    """Equal noise would explain their correlation by half as many components as columns."""
     X = noisy("ar", 300, 20, 3, random_state=seed).X
     found = BayesianPCA().fit(X)
     assert (found.noise_, found.n_components_) == ("autoregressive", 3)
@@ -56,7 +56,7 @@ def test_neighbours_are_found_beneath_many_components(seed):
 
 @pytest.mark.parametrize("kind", ["white", "rows", "ar"])
 def test_a_cap_on_the_rank_does_not_change_the_noise(kind):
-    """What the cap leaves over is not noise."""
+    """Components beyond the cap are not noise."""
     X = noisy(kind, 150, 15, 3, strength=1.0, random_state=2).X
     free, capped = BayesianPCA().fit(X), BayesianPCA(n_components=1).fit(X)
     assert capped.n_components_ == 1 < free.n_components_
@@ -65,7 +65,7 @@ def test_a_cap_on_the_rank_does_not_change_the_noise(kind):
 
 
 def penalty(name, n, p):
-    """½ log of how many numbers taught each parameter."""
+    """Sum over parameters of ½ log of the number of values that each is learned from."""
     counts = {
         "isotropic": [],
         "per-feature": [p],
@@ -104,7 +104,7 @@ def test_three_columns_with_a_component_in_common_show_no_order(seed):
 
 
 def test_what_fills_the_holes_of_a_small_table_does_not_decide():
-    """Features over their standard deviation have noise that is not equal, though it was."""
+    """Dividing features by their standard deviations makes equal noise unequal."""
     rng = np.random.default_rng(0)
     X = 3 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8)) + 2
     X[rng.random(X.shape) < 0.3] = np.nan
@@ -114,7 +114,7 @@ def test_what_fills_the_holes_of_a_small_table_does_not_decide():
 
 @pytest.mark.parametrize(("nats", "said"), [(9.0, False), (11.0, True)])
 def test_a_few_nats_are_not_worth_a_sentence(nats, said):
-    """They are found in 2 % of small tables with equal noise."""
+    """Gains of a few nats occur in 2 % of small tables with equal noise."""
     X = noisy("columns", 60, 8, 1, random_state=0).X
     fit = BayesianPCA(noise="isotropic").fit(X).fit_
     other = BayesianPCA(noise="per-feature").fit(X).fit_

@@ -28,7 +28,7 @@ def seen_in(X):
 @pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.0, 0.6], ids=["noise", "components"])
 def test_alarms_are_seldom_false(strength):
-    """At most 1 % of the sets for each sign."""
+    """At most 1 % of the data sets show each sign."""
     alarms = Counter()
     for number in range(201):
         shape = SHAPES[number % 3]
@@ -56,8 +56,9 @@ def test_unequal_noise_is_seen(kind, shape):
 
 @pytest.mark.parametrize(("n", "p"), [(30, 13), (60, 20)])
 def test_few_columns_that_are_alike_are_not_taken_for_components(n, p):
-    """Smooth components of equal noise leave no trace of it: three of these data sets had equal
-    noise, and 6 to 10 components.
+    """Smooth components under equal noise explain the correlation away.
+
+    Three of these data sets once had equal noise and 6 to 10 components.
     """
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -83,7 +84,7 @@ def test_residuals_of_counts_are_seen():
 
 
 def test_gains_are_those_of_the_marginal_likelihood():
-    """Pure noise, where nothing was removed: variances of their own against one for all."""
+    """Pure noise, from which nothing was removed: separate variances against a common one."""
     rng = np.random.default_rng(0)
     E = rng.normal(size=(50, 10)) * np.geomspace(0.5, 2.0, 10)
     R, N = (E**2).sum(axis=0), 50.0
@@ -109,7 +110,7 @@ def test_order_tells_nothing_where_all_columns_are_alike():
 @pytest.mark.parametrize("p", [150, 500, 1000])
 @pytest.mark.parametrize("rank", [0, 5, 20])
 def test_a_glance_tells_noise_that_is_far_from_equal(p, rank):
-    """Components are no noise, whatever their strength."""
+    """Components are not noise, whatever their strength."""
     for seed in range(5):
         for kind, far in (("white", False), ("both", True)):
             X = noisy(kind, 64, p, rank, strength=1.0 + seed, random_state=seed).X

@@ -89,7 +89,7 @@ def test_the_bound_is_below_the_evidence():
     found = evaluated(best)
     noise = float(found.noise[0])
     log_evidence = oracle.log_evidence(y / data.unit, parameters(hyper), noise * np.exp(1.0), noise)
-    # x and −x are as good as each other, and a normal posterior has one of them: log 2 = 0.69.
+    # x and −x fit equally well, and a normal posterior covers one of them: log 2 = 0.69.
     assert 0 < found.energy + log_evidence < 0.75
 
 
@@ -106,7 +106,7 @@ def test_the_linear_kernel_is_empirical_vb(seed):
 
 
 def test_with_a_mean_the_linear_kernel_pays_for_one_row_more():
-    """Rows have n posteriors, of which the mean needs one: the divergence of a row is lost."""
+    """All n rows have posteriors but the mean uses up one: the divergence of a row is lost."""
     X = low_rank(60, 12, 3, random_state=0).X + 5.0
     model = GPLVM(kernel="linear", tol=1e-12, max_iter=300).fit(X)
     linear = BayesianPCA(noise="isotropic").fit(X)

@@ -34,7 +34,7 @@ def rows_like(latent, seen=None, pairs=HOST, D=3):
 
 
 def derivatives(rng, G, M, D=3):
-    """Derivatives of something in the sums over rows."""
+    """Random derivatives with respect to the sums over rows."""
     return statistics.Statistics(
         rng.normal(size=G),
         rng.normal(size=(M, D)),
@@ -169,7 +169,7 @@ def test_arrays_of_other_libraries_give_the_same(name, kernel, holes):
 
 
 def test_points_far_from_the_origin_keep_their_digits():
-    """Exponents are products of factors with squares of the places in them."""
+    """Exponents come from products whose factors contain squared coordinates."""
     latent, Z, hyper = problem("squared-exponential", N=30)
     moved = Latent(latent.mean + 1e3, latent.variance)
     expected = rowwise.second(latent, Z, hyper)

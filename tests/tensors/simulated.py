@@ -17,7 +17,7 @@ FAMILIES = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
 
 
 def artificial(seed, sizes=(30, 40, 50), ranks=(3, 4, 5), snr=1.0):
-    """ArtificialTF of aistats2014 Section 5.3: the tensor, and what it is without its noise."""
+    """ArtificialTF of aistats2014 Section 5.3: the tensor, and its signal without noise."""
     made = low_rank_tensor(sizes, ranks, snr=snr, random_state=seed)
     return made.T, made.signal
 
@@ -28,14 +28,14 @@ def with_holes(T, share, seed=0):
 
 
 def problem_of(data: TuckerCells, method: str, *, free=True) -> TuckerProblem:
-    """Points are given the noise that they start with."""
+    """The problem of a method; methods with point estimates are given the noise variance."""
     prior = FactorPrior("given", 0.5) if method == "pb" else FactorPrior("learned")
     noise = None if method == "evb" else 0.3
     return TuckerProblem(FAMILIES[method], prior, data.sizes, (free,) * len(data.shape), noise)
 
 
 def started(T, method, ranks, *, center=False, seed=0, free=True, closed=False):
-    """Data, problem, and a state from normal draws, or from the vectors of the unfoldings."""
+    """Data, problem, and a state from normal draws or from singular vectors of the unfoldings."""
     data = tucker_cells(T, center=center)
     problem = problem_of(data, method, free=free)
     if closed:
@@ -45,7 +45,7 @@ def started(T, method, ranks, *, center=False, seed=0, free=True, closed=False):
 
 
 def moments_of(state: TuckerState) -> Moments:
-    """The state as the oracle has it: a covariance for each row, and that of the whole core."""
+    """The state for the oracle: a covariance for each row, and one for the whole core."""
     covs = [
         np.broadcast_to(rows.cov, (len(rows.mean), rows.rank, rows.rank)) for rows in state.rows
     ]
@@ -64,7 +64,7 @@ def core_covariance(core: KroneckerCore | DenseCore) -> np.ndarray:
 
 
 def unequal(seed, sizes=(12, 14, 16), ranks=(2, 3, 2), snr=1.0, spread=1.0):
-    """A tensor whose slices differ in noise, by factors of e^spread, and variances along modes."""
+    """A tensor whose slices differ in noise by factors of about e^spread, and these variances."""
     T, signal = artificial(seed, sizes, ranks, snr=snr)
     rng = np.random.default_rng(seed)
     variances = [np.exp(spread * rng.normal(size=size)) for size in sizes]

@@ -14,7 +14,7 @@ TOL = 1e-8
 
 
 def tensor(shape, ranks, *, noise, holes=0.0, decay=0.6, seed=0):
-    """A core whose slices become smaller, so that the last hardly stand out, and its factors."""
+    """A low-rank tensor whose components become weaker, so that the last hardly stand out."""
     rng = np.random.default_rng(seed)
     T = rng.normal(size=ranks)
     for n, (size, rank) in enumerate(zip(shape, ranks, strict=True)):
@@ -41,7 +41,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_random_problems_end_as_low(case, monkeypatch):
-    """With the search over ranks."""
+    """Includes the search over ranks."""
     cells = tucker_cells(tensor((9, 8, 7), (5, 4, 4), **CASES[case]), center=False)
     quick = settle(tucker_model(cells), cells, Looping(tol=TOL)).run
     monkeypatch.setattr(TuckerModel, "chart", lambda model, data: None)
@@ -55,7 +55,7 @@ def test_random_problems_end_as_low(case, monkeypatch):
 @pytest.mark.parametrize("holes", [0.0, 0.05, 0.4])
 @pytest.mark.parametrize("has_slices", [False, True])
 def test_a_state_is_where_its_vector_is(holes, has_slices):
-    """All but the core, which is solved for anew."""
+    """Everything is restored except the core, which is solved for again."""
     T = tensor((9, 8, 7), (3, 3, 3), noise=0.3, holes=holes)
     model, cells, state = begun(T, has_slices=has_slices)
     for _ in range(4):

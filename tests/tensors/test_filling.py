@@ -1,4 +1,4 @@
-"""Holes that are filled and the core, solved for together."""
+"""Filled holes and the core, solved for together."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bayespca.tensors.updates import with_core
 from tensors.simulated import artificial, with_holes
 from tensors.test_accelerated import tensor
 
-# A core of nearly as many entries as there are cells, and one of few.
+# A core with nearly as many entries as there are cells, and a small one.
 RANKS = [(6, 5, 5), (2, 2, 2)]
 
 
 def begun(ranks):
-    """Data, problem, a state after a few sweeps, and what its filled tensor says of the core."""
+    """Data, problem, a state after a few sweeps, its filled tensor and equations of its core."""
     T = with_holes(artificial(3, (7, 6, 5), (3, 3, 3), snr=20.0)[0], 0.15)
     data = replace(tucker_cells(T, center=False), fills=True)
     model, data = tucker_model(data, ranks=ranks).suited(data)
@@ -36,7 +36,7 @@ def begun(ranks):
 
 
 def slowly(state, here, data, problem, rounds=20_000):
-    """Holes filled with what the core expects, and the core anew, until nothing moves."""
+    """The tensor filled from the core, which is solved for again, until nothing moves."""
     for _ in range(rounds):
         state = with_core(state, complete.projected(state, here), problem)
         new = data.filled(low_rank(state, data))
@@ -77,7 +77,7 @@ def test_the_free_energy_is_lower_for_it(ranks):
 
 
 def test_nothing_to_fill_stays_as_it_is():
-    """Holes that are where they lead to already."""
+    """Refilling holes that are already solved for hardly moves them."""
     _, problem, state, here, equations = begun((2, 2, 2))
     once = filling.refilled(state, equations, here, problem)
     again = filling.refilled(state, *once, problem)
@@ -85,7 +85,7 @@ def test_nothing_to_fill_stays_as_it_is():
 
 
 def test_sweeps_lead_lower_for_it(monkeypatch):
-    """Where the core has nearly as many entries as there are cells."""
+    """The core has nearly as many entries as there are cells."""
     ranks, noise = (9, 5, 8, 5), 0.03
     data = tucker_cells(
         tensor((10, 5, 9, 6), ranks, noise=noise, holes=0.05, decay=0.2), center=False

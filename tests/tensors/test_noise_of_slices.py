@@ -1,4 +1,4 @@
-"""Noise of slices: the model written out, and what it finds."""
+"""Noise of slices: the free energy written out, and fits of simulated tensors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def started(T, *, center=False, ranks=None):
 def written_out(T, state):
     """The free energy in units of the data: cell by cell, row by row, with u of each slice.
 
-    A row a has the prior N(0, u·C), and r(a|u)·r(u), with a covariance in units of u; data are as
-    they were before they were divided.
+    A row a has the prior N(0, u·C) and the posterior r(a|u)·r(u), whose covariance is in units of
+    u. The data T are not divided by the scales.
     """
     scales, moments = state.scales, moments_of(state)
     g, total = moments.core.ravel(), 0.0
@@ -54,7 +54,7 @@ def written_out(T, state):
         prior = np.kron(prior, c)
     total += _kl(g, moments.core_cov, prior)
     for n, one in enumerate(scales):
-        # Means are scaled by √⟨1/u⟩; nothing of log u is left in ratios of covariances.
+        # Means are scaled by √⟨1/u⟩; log u cancels in ratios of covariances.
         for a, S in zip(moments.means[n], moments.covs[n], strict=True):
             total += _kl(a, S, moments.priors[n])
         total += _of_gammas(one)
@@ -67,7 +67,7 @@ def _kl(mean, cov, prior):
 
 
 def _of_gammas(one: Scales) -> float:
-    """KL(Gamma(a, b) ‖ Gamma(α, β)) of each 1/u."""
+    """Sum of KL(Gamma(a, b) ‖ Gamma(α, β)) over all 1/u."""
     a = one.shape + 0.5 * np.asarray(one.counts)
     b = a / one.precision
     expected_log = digamma(a) - np.log(b)
@@ -87,7 +87,7 @@ def test_free_energy_is_that_of_the_model_written_out(share):
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_new_scales_lead_lower_and_no_others_lead_lower_still(share):
-    """After an update of all modes, the last has the best variances that there are."""
+    """After an update of all modes, the variances of the last mode are the best."""
     T = with_holes(unequal(1, (3, 3, 3), (1, 1, 1), snr=30.0)[0], share)
     data, model, state = started(T, ranks=(1, 1, 1))
     before = written_out(T / data.unit, state)
@@ -115,7 +115,7 @@ def test_free_energy_never_rises(share, center):
 
 
 def test_holes_that_are_filled_are_latent_variables():
-    """A large core with few holes: scales are much as those of the tensor without holes."""
+    """With a large core and few holes, scales stay near those of the complete tensor."""
     T = unequal(3, (14, 15, 16), (9, 9, 9), snr=20.0)[0]
     data = tucker_cells(with_holes(T, 0.05), center=False)
     model, suited = tucker_model(data, has_slices=True).suited(data)

@@ -1,4 +1,4 @@
-"""What is read from a posterior: cells and slices, against sums written out and draws."""
+"""Cells and slices read from a posterior, against sums written out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_slices_of_the_fit_have_its_rows(fitted):
 
 
 def test_rows_of_slices_are_ridge_regressions(fitted):
-    """⟨xxᵀ⟩ and ⟨x⟩y summed over the cells that are there, one by one."""
+    """⟨xxᵀ⟩ and ⟨x⟩y, summed over the observed cells one by one."""
     T, posterior = fitted
     moments = as_moments(posterior)
     found = read.scores(posterior, T[:2])

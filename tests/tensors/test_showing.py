@@ -1,4 +1,4 @@
-"""Components to come and to go, by the closed form of what is left."""
+"""Components to add and to drop, judged by the closed form of the residual."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_mode_that_lacks_one_shows_it(share, n):
 
 
 def test_a_component_of_all_modes_is_the_rank_one_tensor():
-    """Modes that lack it show nothing one by one."""
+    """No single mode shows a component that all modes lack."""
     rng = np.random.default_rng(0)
     a, b = (
         np.einsum("i,j,k->ijk", *(rng.normal(size=size) for size in (20, 18, 16))) for _ in range(2)

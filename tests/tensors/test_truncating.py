@@ -1,4 +1,4 @@
-"""Ranks to start with, from cores that are cut out of the whole one."""
+"""Ranks to start with, from truncations of the full core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fewer components are tried beside steps."""
+"""Trials of fewer components between steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayespca.tensors.trying import WAIT, step_or_less
 
 @dataclass(frozen=True)
 class Falling:
-    """A model whose free energy is that of its ranks, and halves its distance from it."""
+    """A state whose energy halves its distance from the lowest one of its ranks in each step."""
 
     ranks: tuple[int, ...]
     energy: float

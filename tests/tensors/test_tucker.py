@@ -1,4 +1,4 @@
-"""The sweeps against the model written out."""
+"""Sweeps over tensors against the model written out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def toy(share=0.0, seed=0, sizes=(3, 4, 3), ranks=(2, 2, 2)):
 
 
 def same_geometric_means(state):
-    """Modes with the same geometric mean of priors, which the free energy of points refers to."""
+    """The state with equal geometric means of priors, as the free energy of points assumes."""
     logs = np.array([np.log(prior).mean() for prior in state.priors])
     scales = np.exp(0.5 * (logs.mean() - logs))
     rows = tuple(
@@ -66,11 +66,11 @@ def test_free_energy_is_that_of_the_model_written_out(method, share):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_no_change_of_any_moment_leads_lower(method, share):
-    """Where the sweeps end, the gradient of the free energy written out is 0."""
+    """L-BFGS from where the sweeps end finds no lower value of the free energy written out."""
     T = toy(share, sizes=(3, 3, 3) if not share else (4, 4, 4))
     data, problem, state = started(T, method, (2, 2, 2), free=False, closed=True)
     run = inference.run(partial(step, data=data, problem=problem), state, max_iter=3000, tol=1e-14)
-    # Points are given the noise, which they cannot find.
+    # Point estimates cannot find the noise variance; it is given.
     state = same_geometric_means(run.state) if method != "pb" else run.state
     assert np.linalg.norm(oracle.low_rank(moments_of(state))) > 3
     x, unpack = _packed(state, method)
@@ -90,9 +90,9 @@ def test_no_change_of_any_moment_leads_lower(method, share):
 
 
 def _packed(state, method):
-    """Means, logarithms of standard deviations and of priors as a vector, and the way back.
+    """A vector of means and logarithms of covariance scales, priors and noise, and the way back.
 
-    Covariances are scaled as a whole, priors of points stay: their surface is curved.
+    All covariances of a mode share one scale. Priors of points stay: their surface is curved.
     """
     moments = moments_of(state)
     N = len(moments.means)
@@ -119,7 +119,7 @@ def _packed(state, method):
 
 
 def test_brute_force_ends_at_the_same_minimum():
-    """All of EVB's moments on 3×3×3, minimised from elsewhere, in no coordinates of ours."""
+    """All of EVB's moments on 3×3×3, minimised from elsewhere in free coordinates."""
     T = toy(sizes=(3, 3, 3), ranks=(1, 1, 1))
     data, problem, state = started(T, "evb", (1, 1, 1), free=False, closed=True)
     run = inference.run(partial(step, data=data, problem=problem), state, max_iter=2000, tol=1e-15)
@@ -140,7 +140,7 @@ def test_brute_force_ends_at_the_same_minimum():
         )
 
     rng = np.random.default_rng(1)
-    # Near zero it stays there, which is a minimum too: from half of the truth and as much noise.
+    # Zero is a minimum, too, so minimisation starts near the truth.
     first = [np.linalg.svd(unfolded(T, n))[0][:, 0] for n in range(3)]
     core = np.einsum("ijk,i,j,k->", T / data.unit, *first)
     ends = [
@@ -164,8 +164,9 @@ def test_brute_force_ends_at_the_same_minimum():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_holes_that_are_none_change_nothing(method, monkeypatch):
-    """A mask of ones through the sweeps for holes: one step of each from the same place, with the
-    core solved for once, as the sweeps for holes do.
+    """A mask of ones through the sweeps for holes gives the step of complete data.
+
+    Both start at the same state and solve for the core once, as the sweeps for holes do.
     """
     monkeypatch.setattr(complete, "TURNS", 0)
     T, _ = artificial(0, (6, 7, 8), (2, 3, 2), snr=5.0)
@@ -234,7 +235,7 @@ def test_global_minimum_of_points_is_zero_whatever_the_data(method):
     T = toy(sizes=(3, 3, 3)) * 100
     energies = []
     for c in 10.0 ** -np.arange(0, 100, 20):
-        # The posterior of a core of which nothing is known is its prior.
+        # Without any information, the posterior of the core is its prior.
         spread = c**3 if method == "epb" else 0.0
         zero = oracle.Moments(
             [np.zeros((3, 1))] * 3,
@@ -250,7 +251,7 @@ def test_global_minimum_of_points_is_zero_whatever_the_data(method):
 
 
 def test_scale_between_modes_is_not_seen_by_evb_and_has_no_minimum_for_points():
-    """Why priors of all modes are given the same geometric mean."""
+    """This is why priors of all modes are given the same geometric mean."""
     T = toy(sizes=(3, 4, 5))
     data, problem, state = started(T, "emap", (1, 2, 2), free=False)
     state, _ = step(state, data, problem)
@@ -282,7 +283,7 @@ def test_data_are_at_unit_scale():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["low rank", "constant", "the same slices", "zero"])
 def test_tensors_without_noise(kind, method, share):
-    """Where terms cancel to all digits, and cells leave much of the core open."""
+    """Terms cancel to all digits, and cells leave much of the core undetermined."""
     rng = np.random.default_rng(0)
     T = {
         "low rank": artificial(0, (7, 6, 5), (2, 2, 2), snr=np.inf)[0],

@@ -51,7 +51,7 @@ def _drawn(kind, z, rng):
 
 
 def columns_of(tables, kinds):
-    """What columns are; numbers are measured from their means."""
+    """Descriptions of the columns; numbers and counts are centred at their means."""
     found = []
     for table, kind in zip(tables, kinds, strict=True):
         for x in table.T:

@@ -8,7 +8,7 @@ PATTERN = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0
 
 
 def simulated(seed=0, n=100, sizes=(60, 50, 40), pattern=PATTERN, strength=(0.4, 1.0)):
-    """Scores, tables with means and noise of their own, and the pattern."""
+    """Scores, tables that differ in means and noise, and the pattern."""
     rng = np.random.default_rng(seed)
     A, tables = rng.normal(size=(n, len(pattern))), []
     for v, p in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Sweeps over views with likelihoods: their definition, one view alone, and simulated truth."""
+"""Sweeps over views with likelihoods, against definitions, one view alone and simulated truth."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def settled(table, tol=1e-8, most=20):
 
 
 def without_pair(state, table, v, h):
-    """The state without a factor in a view."""
+    """The state with factor h removed from view v."""
     entry = int(np.count_nonzero(state.prior[v, :h]))
     columns, prior = list(state.columns), state.prior.copy()
     columns[v], prior[v, h] = columns[v].beside_zero(entry), 0.0

@@ -1,4 +1,4 @@
-"""What a factor gains in a view, and how probable it is there."""
+"""The gain and the probability of a factor in a view."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_probability_is_an_integral_over_strengths():
 
 
 def test_probabilities_are_right_as_often_as_they_say():
-    """Factors are there as often as the prior says, with strengths from it."""
+    """Factors and their strengths are drawn from the prior."""
     rng, said, true = np.random.default_rng(0), [], []
     p, limit = 40, 0.1
     v = np.full(p, 0.3)
@@ -94,7 +94,7 @@ def test_a_pattern_costs_nothing_where_each_factor_is_in_one_view():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_place_costs_what_the_pattern_costs_more_with_it(seed):
-    """The dearest view is free, and which that is changes when it is left or joined."""
+    """The costliest view is free, and leaving or joining a view changes which one that is."""
     rng = np.random.default_rng(seed)
     sizes = np.array([300.0, 21.0, 120.0, 4.0])
     active = rng.random((4, 6)) < 0.6

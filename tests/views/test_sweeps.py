@@ -60,7 +60,7 @@ def test_coordinate_descent_ends_no_lower(holes):
     ]
     found = state.energy - cost_of_pattern(state.active, table.sizes)
     assert found < min(by_descent) + 1e-3
-    # It goes to the same place, slowly.
+    # Descent approaches the same minimum slowly.
     assert min(by_descent) - found < 1.0
 
 
@@ -120,7 +120,7 @@ def test_the_pattern_is_found_with_holes_and_absent_rows():
 
 
 def test_a_factor_that_left_a_view_comes_back_where_it_gains():
-    """The move after sweeps have settled: a pair is taken away, and found again."""
+    """The move for settled sweeps restores a pair that was removed."""
     table = table_of(simulated(2)[1])
     state, model = settled(table, tol=1e-8), ViewsModel(20)
     v, h = np.argwhere(state.active & (state.active.sum(axis=0) > 1))[0]
@@ -143,7 +143,7 @@ def test_noise_alone_has_no_factor():
 
 @pytest.mark.parametrize("seed", [0, 12, 22])
 def test_factors_that_leave_the_largest_view_do_not_raise_the_free_energy(seed):
-    """The dearest view of a factor is free: these fits ended when one of them was left."""
+    """A factor's costliest view is free: these fits once stopped when a factor left it."""
     rng = np.random.default_rng(seed)
     n, sizes, H = 40, (300, 12), 8
     A = rng.normal(size=(n, H))

@@ -1,4 +1,4 @@
-"""The rotation: its gradient, and where it leads."""
+"""The rotation of factors: its gradient and its minimum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_gradient_is_that_of_the_cost():
 def test_a_factor_is_mixed_only_into_those_that_are_wherever_it_is():
     allowed = turning().allowed
     assert allowed.diagonal().all()
-    # The second is in views 0 and 1, the third in 0 and 2: neither may have the other in it.
+    # The second is in views 0 and 1, the third in 0 and 2: neither may be mixed into the other.
     assert not allowed[1, 2]
     assert not allowed[2, 1]
     assert allowed[0].all()
@@ -84,5 +84,5 @@ def test_a_few_steps_lead_as_low_as_a_thousand_of_a_general_descent(sparse):
         of_entries, np.eye(H)[free], jac=True, method="L-BFGS-B", options={"maxiter": 1000}
     )
     assert turned.cost(turned.best())[0] < found.fun + 0.05
-    # A single step leaves much of it.
+    # A single step ends far above.
     assert turned.cost(turned.best(1))[0] > found.fun + 10
