@@ -1,7 +1,7 @@
-"""Accelerated and plain sweeps of every model that iterates: how many, and their CPU time.
+"""Accelerated against plain sweeps of every iterative model: their number and CPU time.
 
-Plain sweeps are the same fits with the model's chart taken away, once with the same `tol`, and once
-until they are as low as the accelerated ones ended, `MOST` at most.
+Plain fits are the same fits without the model's chart. They run once with the same `tol`, and once
+until their free energy is as low as the accelerated fit's, for at most `MOST` sweeps.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from bayespca.mixtures.pca.fit import MixtureModel
 from bayespca.tensors.fit import TuckerModel
 
 MOST = 1000
-# Differences of free energies that are the same, relative.
+# Relative difference below which free energies count as equal.
 SAME = 1e-9
 
 
 class Case(NamedTuple):
-    """What is fitted; `work` takes a callback and options of the iteration."""
+    """One fit to measure; `work` takes a callback and options of the iteration."""
 
     name: str
     model: type
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Steps, CPU seconds, the lowest free energy of the first run and the fit's own."""
+    """Steps, CPU seconds, the lowest free energy that the callback saw, and the fit's own."""
 
     steps: int
     seconds: float
@@ -116,14 +116,14 @@ def cases() -> Iterator[Case]:
 
 
 def amino() -> np.ndarray:
-    """A part of the tensor: samples, emission, excitation."""
+    """Part of the amino-acid tensor: samples × emission × excitation."""
     with np.load(Path(os.environ["BAYESPCA_DATA"]) / "amino.npz") as file:
         return np.asarray(file["T"], float)[:, ::8, ::4]
 
 
 @contextmanager
 def counted(model: type, *, accelerated: bool) -> Iterator[list[int]]:
-    """Counts all steps, those of trials and those that are taken back too; plain if asked for."""
+    """Count all steps, trial steps and undone steps included; they are plain unless accelerated."""
     count, step = [0], model.step
 
     def counting(*given: Any) -> Any:
@@ -138,7 +138,7 @@ def counted(model: type, *, accelerated: bool) -> Iterator[list[int]]:
 
 
 def measured(case: Case, *, accelerated: bool, until: float | None = None) -> Measured:
-    """A fit; `until` ends it at a free energy, in the units of the loop, in place of its `tol`."""
+    """Measure a fit; `until`, a free energy in the loop's units, replaces `tol` as its end."""
     seen: list[float] = []
 
     def callback(number: int, info: Any) -> bool:
@@ -159,7 +159,7 @@ def main() -> None:
         return
     heading("sweeps and CPU seconds: accelerated; plain with the same tol; plain until as low")
     for case in cases():
-        measured(case, accelerated=True)  # compiles what there is to compile
+        measured(case, accelerated=True)  # so that compilation is not timed
         quick, plain = (measured(case, accelerated=which) for which in (True, False))
         goal = quick.free_energy + SAME * (abs(quick.free_energy) + 1)
         equal = measured(case, accelerated=False, until=goal)

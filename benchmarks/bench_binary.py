@@ -1,4 +1,4 @@
-"""Binary data: a sweep of the mixture against its products, hidden cells of digits, ranks found."""
+"""Binary data: a sweep of the mixture against its products, hidden cells, and ranks found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timing import heading, line, paired
 
 from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, select_components
 
-# What linear predictions of zeros and ones are clipped to.
+# Linear predictions of zeros and ones are clipped to this range.
 CLIPPED = (0.01, 0.99)
 TRIED = (10, 20, 30, 40, 60, 80)
 
@@ -52,7 +52,7 @@ def said(name: str, X: np.ndarray, hidden: np.ndarray, filled: np.ndarray, start
 
 
 def compare(X: np.ndarray, share: float, tried: tuple[int, ...], n_init: int = 1) -> None:
-    """Log loss of hidden cells under each model."""
+    """Print the log loss of hidden cells under each model."""
     hidden = np.random.default_rng(0).random(X.shape) < share
     Y = np.where(hidden, np.nan, X)
     start = time.perf_counter()
@@ -80,7 +80,7 @@ def compare(X: np.ndarray, share: float, tried: tuple[int, ...], n_init: int = 1
 
 
 def by_draws(X: np.ndarray, share: float) -> None:
-    """Log loss of hidden cells with draws from the posterior; it takes ten minutes of CPU."""
+    """Print the log loss of hidden cells by Gibbs sampling; takes ten minutes of CPU time."""
     hidden = np.random.default_rng(0).random(X.shape) < share
     Y = np.where(hidden, np.nan, X)
     start = time.perf_counter()
@@ -89,7 +89,7 @@ def by_draws(X: np.ndarray, share: float) -> None:
 
 
 def digits() -> None:
-    """Optical digits with any ink, and above half of it, a fifth of the cells hidden."""
+    """Optical digits as pixels with any ink, and with half of it; a fifth of the cells hidden."""
     folder = os.environ.get("BAYESPCA_DATA")
     if not folder:
         print("digits: set BAYESPCA_DATA to the folder of optdigits.npz")

@@ -1,9 +1,9 @@
 """PCA of single cells beside scanpy's: time, components, and clusters against known labels.
 
-700 cells from scanpy's own wheel (`pbmc68k_reduced`), with their published labels, and simulated
-counts of 5,000 cells of twelve kinds, as logarithms in a sparse matrix. Clusters are Leiden's on
-the neighbours that each PCA has; the adjusted Rand index is a mean over seeds, at the resolution
-1, which is scanpy's, and at the best of several, which nobody knows beforehand.
+The data are the 700 cells that scanpy ships (`pbmc68k_reduced`), with their published labels, and
+simulated counts of 5,000 cells of twelve kinds, as logarithms in a sparse matrix. Leiden finds the
+clusters from the neighbours under each PCA. The adjusted Rand index is a mean over seeds, at
+resolution 1, scanpy's default, and at the best of several, which nobody knows beforehand.
 
 usage: python benchmarks/run.py cells
        python benchmarks/bench_cells.py picture.png
@@ -57,7 +57,7 @@ def simulated(n: int = 5000, p: int = 2000, kinds: int = 12) -> tuple[ad.AnnData
 
 
 def _compared(adata: ad.AnnData, labels: Any, title: str) -> None:
-    """Peers are timed in turns with ours, so that a busy machine slows both."""
+    """Print our PCA beside its peers, timed in turns so that a busy machine slows both."""
     heading(title)
     print(HEAD)
     ours = partial(scverse.pca, adata, copy=True)
@@ -84,7 +84,7 @@ def _show(name: str, found: ad.AnnData, seconds: float, labels: Any) -> None:
 
 
 def _agreement(adata: ad.AnnData, labels: Any) -> tuple[float, float]:
-    """At the resolution 1, and at the best one."""
+    """Mean adjusted Rand index at resolution 1, and at the best resolution."""
     sc.pp.neighbors(adata, use_rep="X_pca")
     found = {
         resolution: float(np.mean([_rand(adata, labels, resolution, seed) for seed in SEEDS]))
@@ -100,7 +100,7 @@ def _rand(adata: ad.AnnData, labels: Any, resolution: float, seed: int) -> float
 
 
 def picture(path: str) -> None:
-    """UMAP of the cells in scanpy's wheel, and how sure the number of components is."""
+    """Draw a UMAP of scanpy's cells, the variances of components, and scores with their spread."""
     from matplotlib import pyplot as plt
 
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What claims cost: probabilities, checks and half samples, beside EVB alone."""
+"""The cost of probabilities, checks and half samples, relative to EVB alone."""
 
 from __future__ import annotations
 

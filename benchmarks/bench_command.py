@@ -1,4 +1,4 @@
-"""The command, as whole processes: against a script that reads the same file and fits it."""
+"""The command as a whole process, against a script that reads and fits the same file."""
 
 from __future__ import annotations
 

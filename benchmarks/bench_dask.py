@@ -20,7 +20,7 @@ ROWS, COLUMNS, FILES, TIMES = 2_000_000, 100, 8, 4
 
 
 def write_parts(folder: Path) -> None:
-    """Low rank and noise in float32, in files of some row groups; more rows by more names."""
+    """Write low-rank data with noise as float32 Parquet files; links to them multiply the rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def cpu_seconds(client: Any) -> float:
-    """CPU time so far of the workers and of this process, where the scheduler is."""
+    """CPU time used so far by the workers and by this process, which runs the scheduler."""
     return time.process_time() + sum(client.run(time.process_time).values())
 
 
@@ -99,7 +99,7 @@ def compare(
     streaming: Callable[[], object],
     target: str,
 ) -> None:
-    """Wall time, and CPU time, which does not depend on who else uses the machine."""
+    """Print wall time, and CPU time, which depends less on the machine's other load."""
     seconds, peer = paired(ours, streaming)
     before = used()
     ours()

@@ -1,4 +1,4 @@
-"""Holes and ratings on Dask: one sweep on two processes against one in memory on one thread."""
+"""Holes and ratings on Dask: one sweep on two processes, against one thread in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORKERS = 2
 
 
 def block(rows: int, seed: int, right: np.ndarray) -> np.ndarray:
-    """Rows of a low-rank matrix with noise, a fifth of them holes."""
+    """Rows of a low-rank matrix with noise, a fifth of the cells missing."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, len(right))) @ right + rng.normal(size=(rows, right.shape[1]))
     return np.where(rng.random(X.shape) < 0.2, np.nan, X)
@@ -96,7 +96,7 @@ def one_sweep_over_ratings(client: Any) -> None:
 
 
 def alone(work: Callable[[], object]) -> Callable[[], object]:
-    """On one thread."""
+    """The same work on a single BLAS thread."""
 
     def run() -> None:
         with one_blas_thread():
@@ -114,7 +114,7 @@ def report(distant: float, local: float) -> None:
 
 
 def passes(client: Any, sweep: Callable[[], object]) -> None:
-    """How much of a sweep on workers is theirs."""
+    """Print the time of a sweep on the workers, and how long they are busy."""
     from distributed import get_task_stream
 
     with get_task_stream(client) as stream:

@@ -1,4 +1,4 @@
-"""Denoising of simulated diffusion MRI: DIPY's `mppca` in the same run, errors, noise and time.
+"""Denoising of simulated diffusion MRI, against DIPY's `mppca`: errors, noise and time.
 
 usage: python benchmarks/bench_imaging.py [picture.png]
 """
@@ -19,9 +19,10 @@ SHAPE, VOLUMES, S0 = (24, 24, 12), 60, 100.0
 
 
 def diffusion(seed: int = 0, n_regions: int = 60) -> np.ndarray:
-    """Regions with sharp borders, each with a tensor of its own, under a smooth proton density and
-    fluid that fades in: (24, 24, 12, 60), six volumes without diffusion weighting, the others at
-    b = 1 and 2 ms/µm².
+    """A simulated diffusion MRI of shape (24, 24, 12, 60), without noise.
+
+    Regions have sharp borders and a diffusion tensor each, under a smooth proton density and fluid
+    that fades in. Six volumes have no diffusion weighting, the others b = 1 or 2 ms/µm².
     """
     rng = np.random.default_rng(seed)
     grid = np.stack(np.meshgrid(*(np.linspace(-1, 1, s) for s in SHAPE), indexing="ij"), axis=-1)
@@ -82,7 +83,7 @@ def main() -> None:
 
 
 def picture(path: str) -> None:
-    """A slice with its noise, without it, what was taken away, and the maps."""
+    """Draw a slice noisy, denoised and true, the difference, and the maps of noise and rank."""
     from matplotlib import pyplot as plt
 
     truth = diffusion()

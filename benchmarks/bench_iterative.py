@@ -38,7 +38,7 @@ def by_vbpca(X: np.ndarray) -> tuple[float, int]:
 
 
 def by_bayespy(X: np.ndarray) -> tuple[float, int]:
-    """BayesPy's own example of PCA, with its rotations, and a bias as in ours."""
+    """Fit BayesPy's own PCA example, with its rotations, and with a bias as in ours."""
     from bayespy.inference import VB
     from bayespy.inference.vmp import transformations
     from bayespy.nodes import Add, Gamma, GaussianARD, SumMultiply

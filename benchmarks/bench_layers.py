@@ -1,7 +1,8 @@
-"""Networks on scikit-learn's digits with factors in the place of layers: how many answers are kept.
+"""Networks on scikit-learn's digits with layers replaced by factors: share of answers kept.
 
-Ranks by a noise model, by plain EVBMF and by the energy rule, all with the same number of
-parameters, before and after three epochs of training; of all layers, and of all but the last.
+Ranks come from a noise model, from plain EVBMF and from the energy rule, all at the same number of
+parameters. Answers are compared before and after three epochs of training, with all layers
+replaced, and with all but the last.
 
 usage: python benchmarks/bench_layers.py [picture.png]
 """
@@ -60,7 +61,7 @@ def train(net, X, y, epochs: int):
 
 
 def unfoldings(W: np.ndarray) -> list[np.ndarray]:
-    """The matrices that have the ranks of a layer."""
+    """The unfoldings of a layer's weights, whose ranks are the ranks of the layer."""
     modes = (0,) if W.ndim == 2 else (0, 1)
     return [np.moveaxis(W, mode, 0).reshape(W.shape[mode], -1) for mode in modes]
 
@@ -70,7 +71,7 @@ def weights(net) -> dict[str, np.ndarray]:
 
 
 def by_evbmf(net) -> Callable[[float], dict]:
-    """Plain EVBMF, whose ranks a factor makes larger or smaller."""
+    """A rule that multiplies the ranks of plain EVBMF by a factor."""
     plain = {
         name: (evbmf(W)[0].shape[1],) if W.ndim == 2 else tensor_ranks(W)[:2]
         for name, W in weights(net).items()
@@ -87,7 +88,7 @@ def by_evbmf(net) -> Callable[[float], dict]:
 
 
 def by_energy(net) -> Callable[[float], dict]:
-    """The smallest ranks that have a share of the squared singular values."""
+    """A rule that gives the smallest ranks with a given share of the squared singular values."""
     shares = {}
     for name, W in weights(net).items():
         squares = [np.linalg.svd(U, compute_uv=False) ** 2 for U in unfoldings(W)]
@@ -112,7 +113,7 @@ def n_parameters(net) -> int:
 
 
 def nearest(net, rule: Callable[[float], dict], grid: np.ndarray, target: int, left: set[str]):
-    """The network by a rule whose number of parameters is the nearest to a target."""
+    """The network that the rule compresses to the number of parameters nearest the target."""
     parts = layers_of(net, left)
     change = target - n_parameters(net)
 
@@ -124,7 +125,7 @@ def nearest(net, rule: Callable[[float], dict], grid: np.ndarray, target: int, l
 
 
 def measured(net, small, data) -> tuple[float, float, float]:
-    """Parameters in thousands, agreement with the network, and the same after more training."""
+    """Thousands of parameters, and % agreement with the network before and after retraining."""
     X, y, new = data
     agree = agreement(net, small, new)
     again = agreement(net, train(copy.deepcopy(small).train(), X, y, RETRAINING), new)
@@ -171,7 +172,7 @@ def main() -> None:
         return
     import torch
 
-    # Layers of rank 0 stay, which the table of parameters shows.
+    # Layers of rank 0 stay as they are; the numbers of parameters show that.
     warnings.filterwarnings("ignore", "No component of the weights")
     warnings.filterwarnings("ignore", "The ranks of")
     for (name, (network, epochs)), whole in product(NETWORKS.items(), (True, False)):
@@ -191,7 +192,7 @@ def main() -> None:
 
 
 def picture(path: str) -> None:
-    """Singular values of a network's weights, where its ranks lie, and what factors save."""
+    """Draw singular values of a network's weights, its ranks, and the parameters saved."""
     import torch
     from matplotlib import pyplot as plt
 

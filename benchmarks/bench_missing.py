@@ -19,7 +19,7 @@ from bayespca import BayesianPCA, VariationalPCA
 def simulated(
     n: int, p: int, rank: int, share: float, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Data and the same with holes; noise of variance 1."""
+    """Complete data with noise of variance 1, and the same data with holes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)) + rng.normal(size=p)
     X += rng.normal(size=(n, p))
@@ -72,9 +72,7 @@ def compare(n: int, p: int, rank: int, share: float, most: int, peers: dict) -> 
 
 
 def one_sweep() -> None:
-    """100,000×300 with 30 % holes: a sweep against its floating-point work at the rate of BLAS, and
-    the memory of a fit.
-    """
+    """Print the time of a sweep over its operations at BLAS's rate, and the memory of a fit."""
     from bayespca.lowrank.observing import observed
 
     n, p, H = 100_000, 300, 20
@@ -90,7 +88,7 @@ def one_sweep() -> None:
 
 
 def a_sweep(data: Any, p: int, H: int) -> Callable[[], Any]:
-    """One sweep of EVB over p columns with H components, from where the first led."""
+    """A function that runs EVB's second sweep over p columns with H components."""
     from bayespca.lowrank.factors import FactorPrior, Factors
     from bayespca.lowrank.filling import fill
     from bayespca.missing.dense import step as vb
@@ -105,7 +103,7 @@ def a_sweep(data: Any, p: int, H: int) -> Callable[[], Any]:
 
 
 def large(n: int, p: int, rank: int) -> np.ndarray:
-    """As `simulated`, without holding more than the data."""
+    """Data with 30 % holes like those of `simulated`, built in blocks to save memory."""
     rng = np.random.default_rng(0)
     right, Y = rng.normal(size=(rank, p)), np.empty((n, p))
     for rows in np.array_split(np.arange(n), 100):
@@ -115,7 +113,7 @@ def large(n: int, p: int, rank: int) -> np.ndarray:
 
 
 def memory_of_a_fit(n: int, p: int, rank: int) -> float:
-    """Peak memory of data and fit over that of the data."""
+    """Peak memory of data and fit, relative to the memory of the data."""
     tracemalloc.start()
     Y = large(n, p, rank)
     with warnings.catch_warnings():
@@ -127,7 +125,7 @@ def memory_of_a_fit(n: int, p: int, rank: int) -> float:
 
 
 def metabolites() -> None:
-    """154×52 metabolites, 5 % missing, of which the truth is known."""
+    """Compare models on 154×52 metabolites, 5 % missing, whose true values are known."""
     folder = os.environ.get("BAYESPCA_DATA")
     if not folder:
         print("metabolites: set BAYESPCA_DATA to the folder of metabolite.npz")
@@ -159,7 +157,7 @@ def metabolites() -> None:
 
 
 def ranks_and_coverage() -> None:
-    """How often the rank is right, and what 95 % intervals of hidden cells hold."""
+    """Print how often the rank is right, and the coverage of 95 % intervals of hidden cells."""
     heading("rank and coverage of 95 % predictive intervals, noise variance 1")
     for n, p, rank, seeds in ((500, 50, 4, 10), (200, 30, 3, 10), (1000, 200, 5, 4)):
         for share in (0.05, 0.1, 0.2, 0.5, 0.8, 0.9):

@@ -1,6 +1,6 @@
-"""Views of numbers, flags and counts: factors, patterns and a view of flags that is not given.
+"""Views of numbers, flags and counts: factors, patterns, and prediction of a view of flags.
 
-Beside it the same tables taken as numbers, and MOFA with likelihoods.
+The peers are the same model with all tables taken as numbers, and MOFA with likelihoods.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ STRENGTH = {"numbers": (0.5, 1.0), "flags": (1.0, 2.0), "counts": (0.4, 0.8)}
 KINDS = {"flags": "bernoulli", "counts": "poisson"}
 # Samples of the fit, and new ones.
 KNOWN, NEW = 200, 200
-# Draws of what is not known of new samples, for the best that can be done.
+# Draws of unknown scores of new samples, for the best possible prediction.
 DRAWS = 400
 # Factors that MOFA starts with, and the share of the variance below which it drops them.
 MOST, DROPPED = 15, 0.01
 
 
 class Simulated(NamedTuple):
-    """Tables, scores and loadings of all samples, and the means of columns."""
+    """Tables and scores of all samples, and loadings and means of the columns."""
 
     tables: dict[str, np.ndarray]
     scores: np.ndarray
@@ -43,7 +43,7 @@ class Simulated(NamedTuple):
 
 
 def simulated(seed: int, n: int = KNOWN + NEW, times: int = 1) -> Simulated:
-    """Five factors in different tables, with so many times the columns."""
+    """Five factors in different tables; `times` multiplies the numbers of columns."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, len(PATTERN)))
     tables, loadings, means = {}, {}, {}
@@ -72,8 +72,9 @@ def log_loss(p: np.ndarray, x: np.ndarray) -> float:
 
 
 def best_possible(data: Simulated) -> np.ndarray:
-    """Probabilities of flags for true loadings and true scores of all factors that are in another
-    table, averaged over those of the one that is not.
+    """Probabilities of flags given true loadings, and true scores of factors in other tables too.
+
+    The scores of the factor that is in no other table are averaged over.
     """
     rng = np.random.default_rng(0)
     B, A = data.loadings["flags"], data.scores[KNOWN:]
@@ -84,7 +85,7 @@ def best_possible(data: Simulated) -> np.ndarray:
 
 
 def mofa(given: dict[str, np.ndarray]) -> tuple[np.ndarray, float] | None:
-    """The pattern that mofapy2 finds, and its CPU seconds."""
+    """The pattern that mofapy2 finds, and its CPU seconds; None if it is not installed."""
     try:
         from mofapy2.run.entry_point import entry_point
     except ImportError:
@@ -104,7 +105,7 @@ def mofa(given: dict[str, np.ndarray]) -> tuple[np.ndarray, float] | None:
         seconds = time.process_time() - start
     W = model.model.nodes["W"].getExpectation()
     squares = np.array([(w**2).mean(axis=0) for w in W]).T
-    # A factor is in a view where its loadings are a hundredth of the strongest there.
+    # A factor is in a view if its squared loadings exceed a hundredth of the strongest ones.
     return squares > DROPPED * squares.max(axis=0), seconds
 
 

@@ -1,4 +1,4 @@
-"""Mixtures of PCAs: densities of digits, classes of oil flow; against scikit-learn's mixtures."""
+"""Mixtures of PCAs against scikit-learn's: densities of digits, and classes of oil flow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def loaded(name: str) -> dict[str, np.ndarray] | None:
 
 
 def timed(model: Any, X: np.ndarray) -> tuple[Any, float]:
-    """The fitted model, and the CPU time that took."""
+    """The fitted model, and the CPU time of the fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
@@ -38,7 +38,7 @@ def timed(model: Any, X: np.ndarray) -> tuple[Any, float]:
 
 
 def digits() -> None:
-    """Log density of held-out rows; whole numbers are spread over [0, 1)."""
+    """Print log densities of held-out rows; uniform noise on [0, 1) smooths the whole numbers."""
     data = loaded("optdigits")
     if data is None:
         return
@@ -55,7 +55,7 @@ def digits() -> None:
 
 
 def peers(train: np.ndarray, test: np.ndarray) -> tuple[float, float]:
-    """The best of scikit-learn's, each at its best `reg_covar`; and the time of full Gaussians."""
+    """Best score of scikit-learn's mixtures over `reg_covar`, and the time of full Gaussians."""
     found, seconds = {}, 0.0
     for kind in (GaussianMixture, BayesianGaussianMixture):
         for shape in SHAPES:

@@ -1,9 +1,9 @@
-"""Which share of clean new rows T² and Q flag at nominal 5 %, beside textbook limits and peers.
+"""Share of clean new rows that T² and Q flag at nominal 5 %, beside textbook limits and peers.
 
-The textbook has the variances of the fit's rows, Hotelling's F for T² and Jackson and Mudholkar's
-limit for Q. Peers are chemotools, and `pca`, whose SPE is a distance along the first two
-components. All have the number of components that our model finds. Real tables are split at random;
-there the limits are also calibrated with the rows of the fit.
+The textbook limits use the variances of the fitted rows: Hotelling's F for T², and Jackson and
+Mudholkar's limit for Q. The peers are chemotools, and `pca`, whose SPE is a distance along the
+first two components. All use the number of components that our model finds. Real tables are split
+at random; their limits are also calibrated with the rows of the fit.
 
 usage: python benchmarks/run.py monitoring
        python benchmarks/bench_monitoring.py picture.png
@@ -27,7 +27,7 @@ from timing import heading
 from bayespca import BayesianPCA, monitoring
 
 ALPHA, REPEATS, NEW = 0.05, 200, 1000
-# Fits that `pca` looks at: it takes a second for a thousand rows.
+# Number of fits for `pca`, which takes a second for a thousand rows.
 OF_PCA = 10
 # Rows, columns, components, their strength, and the noise model.
 CASES = [
@@ -150,7 +150,7 @@ def _chemotools(X: np.ndarray, new: np.ndarray, k: int) -> tuple[float, float]:
 
 
 def _pca(X: np.ndarray, new: np.ndarray, k: int) -> tuple[float, float]:
-    """Its T² without a correction for the number of rows, which `y_bool` has."""
+    """Shares that `pca` flags; raw p-values of T², as `y_bool` corrects for the number of rows."""
     if not k or not find_spec("pca"):
         return np.nan, np.nan
     from pca import pca
@@ -168,7 +168,7 @@ def _pca(X: np.ndarray, new: np.ndarray, k: int) -> tuple[float, float]:
 
 
 def picture(path: str) -> None:
-    """A process of ten sensors, one of which drifts, and one batch that is far from the others."""
+    """Draw the charts of ten sensors, one of which drifts, with one row far from the others."""
     from matplotlib import pyplot as plt
 
     from bayespca.displays import MonitoringDisplay

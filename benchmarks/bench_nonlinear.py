@@ -1,7 +1,7 @@
 """Curves: GPLVM on oil flow and Frey faces, against GPy, GPyTorch and BayesianPCA.
 
-CPU seconds of one thread: run it with OMP_NUM_THREADS=1. GPy and GPyTorch are skipped where they
-are not installed; GPyTorch asks for torch, of which the build for CPUs should be there before it.
+Times are CPU seconds of one thread: run it with OMP_NUM_THREADS=1. GPy and GPyTorch are skipped if
+they are not installed. GPyTorch depends on torch: install torch's CPU build before it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from bayespca import GPLVM, BayesianPCA
 
 # As in Titsias and Lawrence's experiment with oil flow.
 DIMENSIONS, INDUCING = 10, 50
-# Faces have many small components: more of both.
+# Faces have many small components, and need more of both.
 FACES = 40, 150
 SEEDS, PEER_SEEDS = range(10), range(4)
-# GPy: steps as people take them, and with noise held at a share of the variance at first.
+# GPy: its usual steps, and steps with the noise first held at a share of the variance.
 STEPS, HELD_STEPS, SHARE = 1000, 300, 0.01
-# GPyTorch: steps of Adam, each with so many rows, as in its tutorial.
+# GPyTorch: steps of Adam, rows in a batch and learning rate, as in its tutorial.
 ADAM, BATCH, RATE = 5000, 100, 0.01
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where a fit ended: latent points in length scales, most relevant dimension first, bound, and
-    the bound after so many CPU seconds.
+    """Result of a fit: latent points in length scales, the most relevant dimension first.
+
+    `trace` has the bound at each step, as pairs of CPU seconds and bound.
     """
 
     latent: np.ndarray
@@ -43,12 +44,12 @@ class Found:
     trace: tuple[tuple[float, float], ...] = ()
 
     def until(self, bound: float) -> float:
-        """CPU seconds until the bound was reached; infinite where it was not."""
+        """CPU seconds until the bound was reached; infinite if it never was."""
         return next((cpu for cpu, value in self.trace if value >= bound), np.inf)
 
 
 def errors(latent: np.ndarray, labels: np.ndarray) -> int:
-    """Rows whose nearest neighbour is of another class."""
+    """Number of rows whose nearest neighbour is of another class."""
     from sklearn.neighbors import NearestNeighbors
 
     nearest = NearestNeighbors(n_neighbors=1).fit(latent).kneighbors(return_distance=False)
@@ -79,7 +80,7 @@ def by_us(X: np.ndarray, seed: int, **options: Any) -> Found:
 
 
 def by_gpy(Y: np.ndarray, seed: int, *, held: int, steps: int) -> Found:
-    """GPy from its own start; with noise held for some steps if asked for."""
+    """Fit GPy from its own start, with the noise held fixed for the first `held` steps."""
     from GPy.models import BayesianGPLVM
 
     trace: list[tuple[float, float]] = []
@@ -115,9 +116,9 @@ def of_gpy(model: Any) -> np.ndarray:
 
 
 def by_gpytorch(Y: np.ndarray, seed: int) -> Found:
-    """GPyTorch's tutorial of the Bayesian GP-LVM, from principal components.
+    """Fit the Bayesian GP-LVM of GPyTorch's tutorial, started at principal components.
 
-    Its bound keeps the distribution of inducing variables, and draws latent points.
+    Its bound keeps the distribution of inducing variables, and samples latent points.
     """
     import gpytorch
     import torch
@@ -189,7 +190,7 @@ PEERS: dict[str, tuple[str, Callable[[np.ndarray, int], Found]]] = {
 
 def oil_flow(X: np.ndarray, labels: np.ndarray) -> None:
     heading("Oil flow, 1000×12: nearest neighbours of another class, nothing chosen")
-    by_us(X, 0)  # compiles
+    by_us(X, 0)  # so that compilation is not timed
     found = [by_us(X, seed) for seed in SEEDS]
     for seed, one in zip(SEEDS, found, strict=True):
         said(f"seed {seed}", one, labels)
@@ -201,7 +202,7 @@ def oil_flow(X: np.ndarray, labels: np.ndarray) -> None:
 
 
 def same_bound(X: np.ndarray, labels: np.ndarray) -> None:
-    """All models have no mean here, and get centred data: their bounds are of the same thing."""
+    """Compare bounds of the same quantity: no model has a mean, and all get centred data."""
     heading("Oil flow, columns centred, models without means: bounds, and CPU until the same one")
     Y = X - X.mean(axis=0)
     ours = [by_us(Y, seed, center=False) for seed in PEER_SEEDS]
@@ -221,7 +222,7 @@ def same_bound(X: np.ndarray, labels: np.ndarray) -> None:
 
 
 def compared(ours: Found, theirs: Found) -> None:
-    """CPU until the bound that both reach."""
+    """Print the CPU time until the highest bound that both reach."""
     both = min(max(value for _, value in one.trace) for one in (ours, theirs))
     mine, other = ours.until(both), theirs.until(both)
     line(f"        CPU until {both:.0f}", f"{mine / other:.2f} ({mine:.1f}/{other:.1f} s)", "≤ 0.1")
@@ -250,7 +251,7 @@ def rmse(filled: np.ndarray, X: np.ndarray, holes: np.ndarray) -> float:
 
 
 def split_faces(X: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which frames are hidden in part, and which cells: half of the pixels of a tenth of them."""
+    """Masks of a tenth of the frames, and of half of the pixels in each, which are hidden."""
     rng = np.random.default_rng(seed)
     chosen = np.zeros(len(X), bool)
     chosen[rng.choice(len(X), len(X) // 10, replace=False)] = True
@@ -261,7 +262,7 @@ def split_faces(X: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def faces_by_gpy(train: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """GPy learns from complete frames, and places the others one by one."""
+    """Fit GPy to complete frames, and fill the others one by one."""
     from GPy.models import BayesianGPLVM
 
     np.random.seed(0)  # noqa: NPY002 (it is what GPy draws from)

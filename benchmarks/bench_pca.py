@@ -80,7 +80,7 @@ def in_memory() -> None:
 
 
 def at_equal_accuracy() -> None:
-    """fbpca, which is given the rank, with so many iterations as it takes to be as accurate."""
+    """Compare with fbpca, given the rank and as many iterations as it needs to be as accurate."""
     if not find_spec("fbpca"):
         print("\nfbpca: not installed")
         return
@@ -171,7 +171,7 @@ def write_large(path: Path, rows: int) -> None:
 
 
 def read_and_multiply(path: Path, rows: int = 20_000) -> None:
-    """What cannot be avoided: the bytes read once, each block multiplied once."""
+    """Do the unavoidable work: read all bytes once, and multiply each block once."""
     with path.open("rb") as file:
         file.seek(128)
         while data := file.read(rows * 800):

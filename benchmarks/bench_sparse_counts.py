@@ -1,4 +1,4 @@
-"""Sparse counts of 20,000 cells × 2,000 genes, 4.5 % not zero: time, and the most memory."""
+"""Sparse counts of 20,000 cells × 2,000 genes, 4.5 % not zero: time and peak memory."""
 
 from __future__ import annotations
 

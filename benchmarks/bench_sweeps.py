@@ -1,7 +1,9 @@
-"""Sweeps with holes: how many, plain and accelerated, and their CPU time, to the same tolerance.
+"""Number and CPU time of sweeps with holes, plain and accelerated, to the same tolerance.
 
-usage: python benchmarks/run.py sweeps; names of fits choose some of them, and `plain` has plain
-sweeps beside the others: python benchmarks/bench_sweeps.py plain digits letters
+usage: python benchmarks/run.py sweeps
+       python benchmarks/bench_sweeps.py plain digits letters
+
+Names of fits select some of them; `plain` adds plain sweeps for comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ MOST_SWEEPS = 5_000
 
 
 class Fitted(NamedTuple):
-    """A fit: all of its sweeps, those of trials and those that were taken back included."""
+    """A fit; `sweeps` counts all of them, trial sweeps and undone sweeps included."""
 
     sweeps: int
     seconds: float
@@ -43,19 +45,19 @@ class Fitted(NamedTuple):
 
 
 def table(name: str, rows: int | None = 1_500) -> np.ndarray:
-    """Rows of a real table with every tenth cell missing, without columns that do not vary."""
+    """Rows of a real table without constant columns, a tenth of the cells missing at random."""
     X = _archive(name)["X"][:rows].astype(float)
     return with_holes(X[:, X.std(axis=0) > 0], 0.1)
 
 
 def zeros_and_ones() -> np.ndarray:
-    """All optical digits, as pixels that are more than half black or not."""
+    """All optical digits as zeros and ones, for pixels at most or more than half black."""
     X = (_archive("optdigits")["X"] > 8).astype(float)
     return with_holes(X[:, X.std(axis=0) > 0], 0.1)
 
 
 def strong_directions(n: int = 6178, p: int = 77, strong: int = 60) -> np.ndarray:
-    """Simulated: nearly as many components as features, all well above the noise."""
+    """Simulated data with nearly as many components as features, all well above the noise."""
     rng = np.random.default_rng(5)
     Q = np.linalg.qr(rng.normal(size=(p, p)))[0]
     sizes = np.zeros(p)
@@ -67,13 +69,13 @@ def strong_directions(n: int = 6178, p: int = 77, strong: int = 60) -> np.ndarra
 
 
 def tensor_with_holes(seed: int = 0) -> np.ndarray:
-    """Simulated: 27×121×24, a core of 4×5×4, 2 % missing."""
+    """A simulated 27×121×24 tensor with a core of 4×5×4, 2 % missing."""
     made = low_rank_tensor((27, 121, 24), (4, 5, 4), random_state=seed)
     return with_holes(made.signal + 0.05 * (made.T - made.signal), 0.02)
 
 
 def interleukin() -> np.ndarray:
-    """13×4×12×8 responses to interleukin-2 with 192 holes, which come with TensorLy."""
+    """TensorLy's 13×4×12×8 responses to interleukin-2, with 192 holes."""
     from tensorly.datasets import load_IL2data
 
     return np.asarray(load_IL2data().tensor, dtype=float)
@@ -97,7 +99,7 @@ def _tucker() -> BayesianTucker:
     return BayesianTucker(noise="isotropic", max_iter=MOST_SWEEPS)
 
 
-# What a fit is called, whether it needs files, its estimator and its data.
+# By the name of a fit: whether it needs files, its estimator and its data.
 FITS: dict[str, tuple[bool, Callable[[], Any], Callable[[], np.ndarray]]] = {
     "digits": (True, _pca, lambda: table("optdigits")),
     "digits, features": (True, lambda: _pca("per-feature"), lambda: table("optdigits")),
@@ -120,7 +122,7 @@ FITS: dict[str, tuple[bool, Callable[[], Any], Callable[[], np.ndarray]]] = {
 
 @contextmanager
 def counted(*, accelerated: bool) -> Iterator[list[int]]:
-    """Counts sweeps, which are plain if asked for."""
+    """Count sweeps, which are plain unless accelerated."""
     count = [0]
 
     def counting(sweep: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +170,7 @@ def compare(name: str, *, plain: bool) -> None:
 
 def main(names: list[str] | None = None, *, plain: bool = False) -> None:
     heading("sweeps with holes, and CPU time")
-    # So that nothing is imported or compiled while the clock runs.
+    # Warm up, so that no import or compilation is timed.
     measured(_pca(), strong_directions(10_000, 40, 12), accelerated=True)
     for name in names or FITS:
         compare(name, plain=plain)

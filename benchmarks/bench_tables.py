@@ -1,5 +1,7 @@
-"""Tables of all kinds of columns: ranks, intervals and log loss of simulated ones, a mixed table
-with hidden cells against scikit-learn, gcimpute and missforest, counts against glmpca and bipca.
+"""Tables with columns of all kinds: simulated ones, mixed tables with holes, and counts.
+
+Simulated tables give ranks, intervals and log loss. The peers are scikit-learn, FAMD, gcimpute and
+missforest for mixed tables with hidden cells, and glmpca and bipca for counts.
 """
 
 from __future__ import annotations
@@ -66,8 +68,9 @@ def counts(kind: str, z: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarr
 
 
 class Simulated(NamedTuple):
-    """A table of rank 3, the −log p of its cells, what its columns are, and their loadings with
-    the mean as last row.
+    """A table of rank 3, the −log p of its cells, and the kinds and loadings of its columns.
+
+    The last row of a column's loadings is its mean.
     """
 
     X: np.ndarray
@@ -93,8 +96,9 @@ def simulated(kinds: list[str], n: int, seed: int) -> Simulated:
 
 
 def least_loss(table: Simulated, hidden: np.ndarray, n_nodes: int = 19) -> float:
-    """Mean −log p of hidden cells for who knows the loadings, and not the scores: no predictor can
-    be better on average. The posterior of scores is summed over nodes of Gauss and Hermite.
+    """Mean −log p of hidden cells when the loadings are known, but not the scores.
+
+    No predictor can be better on average. The sum is over the nodes of a Gauss–Hermite grid.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     grid = np.stack(np.meshgrid(*[nodes] * RANK, indexing="ij"), axis=-1).reshape(-1, RANK)
@@ -119,7 +123,7 @@ def least_loss(table: Simulated, hidden: np.ndarray, n_nodes: int = 19) -> float
 
 
 def log_loss(model: GeneralizedPCA, X: np.ndarray, Y: np.ndarray) -> float:
-    """Mean −log of the density of hidden cells under the model, by draws of their parameters."""
+    """Mean −log density of hidden cells under the model, from draws of their parameters."""
     fit, hidden, n_draws = model.fit_, np.isnan(Y), 100
     shown, full = (
         as_cells(codes_of(fit, each), fit.columns, fit.posterior.parameters) for each in (Y, X)
@@ -139,7 +143,7 @@ def log_loss(model: GeneralizedPCA, X: np.ndarray, Y: np.ndarray) -> float:
 
 
 def codes_of(fit: Any, X: np.ndarray) -> np.ndarray:
-    """Levels by their places, as the model has them."""
+    """X with each level replaced by its place among the model's levels."""
     out = X.copy()
     for j, col in enumerate(fit.columns):
         if col.levels:
@@ -153,7 +157,7 @@ TABLES = {kind: [kind] * 60 for kind in KINDS} | {"mixed": KINDS * 10}
 
 
 def recovered(tables: dict[str, list[str]] = TABLES) -> None:
-    """Ranks, and hidden cells against the truth, of each kind and of a mixed table."""
+    """Print ranks and losses on hidden cells, for tables of each kind and for a mixed table."""
     heading("GeneralizedPCA, 500×60 of rank 3: ranks right, log loss over that of the truth")
     for name, columns in tables.items():
         for share in (0.0, 0.3):
@@ -195,7 +199,7 @@ def _held(model: GeneralizedPCA, X: np.ndarray, Y: np.ndarray) -> float:
 
 
 def mixed_wine(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Wine with ranks, flags, counts and categories, and which cells are hidden."""
+    """The wine table with ranks, flags, counts and categories, and the mask of hidden cells."""
     with np.load(Path(os.environ["BAYESPCA_DATA"]) / "wine.npz") as file:
         X, y = np.asarray(file["X"], float), np.asarray(file["y"])
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
@@ -213,7 +217,7 @@ def mixed_wine(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def as_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """One-hot categories, ranks as their numbers, flags as 0 and 1; NaN stays."""
+    """The table as numbers: one-hot categories, codes of ranks, flags as 0 and 1; NaN stays."""
     parts = []
     for name, column in table.items():
         if name == "cultivar":
@@ -229,7 +233,7 @@ def as_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def from_numbers(filled: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
-    """Back to levels: the largest of one-hot columns, the nearest rank."""
+    """The inverse of `as_numbers`: the level of the largest one-hot column, the nearest rank."""
     out = {}
     for name, column in like.items():
         if name == "cultivar":
@@ -261,9 +265,10 @@ def errors(filled: pd.DataFrame, full: pd.DataFrame, hidden: np.ndarray) -> tupl
 
 
 def famd(table: pd.DataFrame, n_components: int = 2, n_iter: int = 200) -> pd.DataFrame:
-    """Regularised iterative FAMD, as `imputeFAMD` of R's missMDA has it: numbers in standard units,
-    one-hot columns over the root of their share, holes filled by a PCA whose singular values are
-    shrunk by the noise (Audigier, Husson and Josse 2016).
+    """Fill holes by regularised iterative FAMD, as `imputeFAMD` of R's missMDA does.
+
+    Numbers are in standard units, and one-hot columns are divided by the root of their share. A PCA
+    whose singular values are shrunk by the noise fills the holes (Audigier, Husson and Josse 2016).
     """
     numbers = as_numbers(table)
     X, seen = numbers.to_numpy(), numbers.notna().to_numpy()
@@ -288,7 +293,7 @@ def wine() -> None:
         return GeneralizedPCA().fit(table).impute(table)
 
     def ours_by_means(table: pd.DataFrame) -> pd.DataFrame:
-        """Counts by their means, as the others fill them: `impute` gives whole ones."""
+        """Fill counts with their means, as the peers do; `impute` gives whole numbers."""
         model = GeneralizedPCA().fit(table)
         means = pd.DataFrame(model.predict_cells(table), columns=model.output_names_)
         filled = model.impute(table)
@@ -297,7 +302,7 @@ def wine() -> None:
         return filled
 
     def by_draws(table: pd.DataFrame) -> pd.DataFrame:
-        """Counts as numbers, because the draws have no likelihood of counts."""
+        """Take counts as numbers, because the sampler has no likelihood for counts."""
         found = GeneralizedPCA().fit(table).likelihoods_
         numbers = {name: "normal" for name, kind in found.items() if kind in COUNTS}
         model = GeneralizedPCA(
@@ -315,7 +320,7 @@ def wine() -> None:
     def copula(table: pd.DataFrame) -> pd.DataFrame:
         from gcimpute.gaussian_copula import GaussianCopula
 
-        # It fails on one-hot columns that add up to 1: the last one follows from the others.
+        # gcimpute fails on one-hot columns that add up to 1; the last follows from the others.
         numbers = as_numbers(table)
         few, kept = [0, 1, 3, 6, 11, 12], numbers.to_numpy()[:, :-1]
         levels = [j for j in range(kept.shape[1]) if j not in few]
@@ -366,8 +371,9 @@ def wine() -> None:
 
 
 def cut_table(name: str, seed: int, n: int = 300, p: int = 24) -> tuple[pd.DataFrame, np.ndarray]:
-    """Some rows and columns of a real table, every third column cut into four ranks and every sixth
-    into two, and which cells are hidden.
+    """Part of a real table with some columns cut into levels, and the mask of hidden cells.
+
+    Every third column is cut into four ranks, and every sixth into flags.
     """
     rng = np.random.default_rng(100 + seed)
     with np.load(Path(os.environ["BAYESPCA_DATA"]) / f"{name}.npz") as file:
@@ -388,7 +394,7 @@ def cut_table(name: str, seed: int, n: int = 300, p: int = 24) -> tuple[pd.DataF
 
 
 def cut_tables(seeds: int = 3) -> None:
-    """Real tables with columns cut, against gcimpute, `IterativeImputer` and FAMD."""
+    """Compare with gcimpute, `IterativeImputer` and FAMD on real tables with cut columns."""
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
 
@@ -437,7 +443,7 @@ def cut_tables(seeds: int = 3) -> None:
 
 
 def count_table() -> None:
-    """Counts of rank 5: the rank, and the deviance of hidden cells against glmpca's."""
+    """Print the rank found in counts of rank 5, and the deviance of hidden cells."""
     rng = np.random.default_rng(0)
     Z = 0.4 * rng.normal(size=(500, 5)) @ rng.normal(size=(5, 200)) + rng.normal(size=200)
     X = rng.poisson(np.exp(Z)).astype(float)
@@ -454,8 +460,9 @@ def count_table() -> None:
 
 
 def thinned() -> None:
-    """The same counts with a tenth of each set aside: the deviance of those under rates from the
-    others, against glmpca's, which reads no holes.
+    """Print the deviance of a tenth of each count of `count_table`, under rates from the rest.
+
+    glmpca cannot read holes, so the comparison sets part of each count aside instead.
     """
     rng = np.random.default_rng(0)
     Z = 0.4 * rng.normal(size=(500, 5)) @ rng.normal(size=(5, 200)) + rng.normal(size=200)
@@ -484,7 +491,7 @@ def _glmpca(X: np.ndarray, aside: np.ndarray, everything: np.ndarray) -> None:
     start = time.process_time()
     found = glmpca((X - aside).T, 5, fam="poi")
     seconds = time.process_time() - start
-    # Its size factors are the logarithms of mean counts of samples.
+    # The size factors of glmpca are the logarithms of the samples' mean counts.
     offset = np.log((X - aside).mean(axis=1))[:, None]
     rate = np.exp(found["coefX"][:, 0] + found["factors"] @ found["loadings"].T + offset) / 9
     print(f"    glmpca, 5 components: {deviance(aside, rate, everything):.4f}, {seconds:.2f} s")

@@ -1,4 +1,4 @@
-"""Tensors: ranks of the paper's artificial tensor, of two real ones, and time against TensorLy."""
+"""Tensors: ranks of the paper's artificial tensor and of two real ones; time against TensorLy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MOST, DROPPED = 15, 0.01
 
 
 class Found(NamedTuple):
-    """What a model found: factors × views with loadings, filled tables, CPU seconds."""
+    """Result of a model: which factors are in which views, filled tables, CPU seconds."""
 
     active: np.ndarray
     filled: list[np.ndarray]
@@ -41,7 +41,7 @@ def tables(seed: int, n: int, sizes: tuple[int, ...], strength: tuple[float, flo
 
 
 def pierced(given: list[np.ndarray]) -> list[np.ndarray]:
-    """A tenth of the cells hidden, and the last table of the last tenth of the samples."""
+    """The tables with a tenth of the cells hidden, and the last tenth of the last one's rows."""
     rng = np.random.default_rng(0)
     found = [np.where(rng.random(x.shape) < HIDDEN, np.nan, x) for x in given]
     found[-1][-len(found[-1]) // 10 :] = np.nan
@@ -56,7 +56,7 @@ def ours(given: list[np.ndarray]) -> Found:
 
 
 def mofa(given: list[np.ndarray], dropped: float | None = DROPPED) -> Found | None:
-    """mofapy2, with factors below a share of the variance dropped, or without."""
+    """Fit mofapy2, which drops factors below a share of the variance unless that is None."""
     try:
         from mofapy2.run.entry_point import entry_point
     except ImportError:
@@ -105,7 +105,7 @@ def is_right(active: np.ndarray) -> bool:
 def compared(n: int, sizes: tuple[int, ...]) -> None:
     heading(f"{n:,}×({' + '.join(map(str, sizes))}), six factors: CPU")
     given = tables(0, n, sizes, (0.3, 1.0))
-    ours([x[:50, :40] for x in given])  # compiles what is compiled
+    ours([x[:50, :40] for x in given])  # so that compilation is not timed
     found, peer, all_kept = ours(given), mofa(given), mofa(given, None)
     print(f"    factors: ours {len(found.active)}", end="")
     if peer is not None and all_kept is not None:
@@ -133,7 +133,7 @@ def patterns(seeds: int = 50) -> None:
 
 
 def distant(n: int = 100_000, rows: int = 5000) -> None:
-    """Views that are made block by block, on the threads of Dask: time and memory."""
+    """Print time and memory for views that the threads of Dask make block by block."""
     import dask
     import dask.array as da
 

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def parts_on(pairs, latent, Z, hyper, Y, place: str) -> None:
-    """What an evaluation consists of."""
+    """Print the time of each part of an evaluation."""
     data = prepared(Y, Y, center=True, per_feature=False, pairs=pairs)
     args = tuple(map(pairs.moved, (latent.mean, latent.variance, Z, hyper.w)))
     weights = pairs.moved(np.ones((1, M * (M + 1) // 2)))

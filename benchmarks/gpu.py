@@ -1,9 +1,9 @@
-"""On a GPU: a fit against the device's own rates, and against torch's decompositions.
+"""A fit on a GPU, against the device's own rates and against torch's decompositions.
 
 usage: python benchmarks/gpu.py [rows columns]
 
-Needs torch with CUDA; CuPy is measured where it is installed. Times are medians of whole calls,
-with the device waited for.
+Needs torch with CUDA; CuPy is measured if it is installed. Times are medians of whole calls, with
+the device synchronized.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RANK = 40
 
 
 def seconds(work: Callable[[], Any], repeats: int = 7) -> float:
-    """The median time of a call, once it has been made twice."""
+    """Median time of a call in seconds, after two warm-up calls."""
     import torch
 
     times = []
@@ -85,7 +85,7 @@ def rates() -> Rates:
 
 @dataclass(frozen=True)
 class Counted:
-    """An operator that counts the columns that it is multiplied by."""
+    """An operator that records the number of columns of each matrix it multiplies."""
 
     operator: Any
     widths: list[int] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Counted:
 
 
 def products_of_a_fit(X: Any) -> list[int]:
-    """How many columns each product of the randomized engine with X had."""
+    """Number of columns in each of the randomized engine's products with X."""
     from bayespca.engines.operators import dense_operator
     from bayespca.engines.randomized import exploring
     from bayespca.spectrum import solve
@@ -160,7 +160,7 @@ def same_as_on_the_host(X: Any, model: BayesianPCA) -> None:
 
 
 def as_cupy(X: Any) -> Any:
-    """The same numbers for CuPy; None where it is not installed."""
+    """X as a CuPy array; None if CuPy is not installed."""
     try:
         import cupy
     except ImportError:
@@ -182,7 +182,7 @@ def with_cupy(X: Any, torch_seconds: float) -> None:
 
 
 def with_holes(n: int, p: int, rank: int, dtype: Any) -> None:
-    """One sweep against its matrix products: those of masks and values with packed moments."""
+    """Time a sweep against its matrix products: masks and values times packed moments."""
     import torch
 
     from bayespca.lowrank.observing import observed

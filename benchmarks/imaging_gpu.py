@@ -1,7 +1,7 @@
-"""Denoising on a GPU: a volume of the size of a scan, there and on the cores of the host.
+"""Denoising on a GPU and on the cores of the host, up to a volume of the size of a scan.
 
-Run ``python benchmarks/imaging_gpu.py`` on a machine with a GPU; needs torch, and CuPy for
-eigenvectors that are found on the device.
+Run ``python benchmarks/imaging_gpu.py`` on a machine with a GPU; needs torch, and CuPy to compute
+eigenvectors on the device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayespca.imaging import Denoised, denoise
 
 
 def timed(data: Any) -> tuple[float, Denoised]:
-    """Seconds of the clock, the shorter of two."""
+    """Wall-clock seconds, the shorter of two runs, and the result."""
     seconds = []
     for _ in range(2):
         begin = time.perf_counter()

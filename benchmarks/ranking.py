@@ -1,4 +1,4 @@
-"""Which items to show: recall and nDCG of the first ten, against cmfrec and implicit."""
+"""Recall and nDCG of the first ten recommended items, against cmfrec and implicit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from timing import heading
 from bayespca import MatrixFactorization
 
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
-# From ratings to learn from to the score of each item for each user.
+# Maps known ratings and the shape of the table to the score of each item for each user.
 Ranker = Callable[[Cells, tuple[int, int]], np.ndarray]
 
 FIRST, LIKED = 10, 4.0
@@ -27,7 +27,7 @@ def ours(method: str, cells: Cells, shape: tuple[int, int], **options: bool) -> 
 
 
 def popular(cells: Cells, shape: tuple[int, int]) -> np.ndarray:
-    """The items that most users have rated."""
+    """Scores that rank items by the number of users who have rated them."""
     counts = np.bincount(cells[1], minlength=shape[1]).astype(float)
     return np.broadcast_to(counts, shape)
 
@@ -46,7 +46,7 @@ def by_cmfrec(cells: Cells, shape: tuple[int, int]) -> np.ndarray:
 
 
 def by_implicit(cells: Cells, shape: tuple[int, int]) -> np.ndarray:
-    """As its users do: what was liked counts, whatever it got else."""
+    """Scores of implicit, fitted as is usual: to liked items only, weighted by their ratings."""
     import scipy.sparse as sp
     from implicit.als import AlternatingLeastSquares
 
@@ -59,8 +59,10 @@ def by_implicit(cells: Cells, shape: tuple[int, int]) -> np.ndarray:
 
 
 def first_ten(cells: Cells, rankers: dict[str, Ranker]) -> None:
-    """One of five folds, ranked in two ways: among all items that a user has not rated, where those
-    that are held out and liked are to be found; and among the held-out ratings of the user.
+    """Print how well each ranker orders one of five folds, in two ways.
+
+    Among all items that a user has not rated, it should find the liked ones that were held out;
+    among the user's held-out ratings, it should put the best first.
     """
     heading(f"The first {FIRST} items of each user, one of five folds")
     shape = int(cells[0].max()) + 1, int(cells[1].max()) + 1
@@ -84,7 +86,7 @@ def first_ten(cells: Cells, rankers: dict[str, Ranker]) -> None:
 
 
 def _among_unrated(scores: np.ndarray, known: Cells, hidden: Cells) -> tuple[float, float]:
-    """Means over users: recall and nDCG of what was liked and held out."""
+    """Recall and nDCG of liked items that were held out, averaged over users."""
     scores = scores.copy()
     scores[known[0], known[1]] = -np.inf
     liked = np.zeros(scores.shape, bool)

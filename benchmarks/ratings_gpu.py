@@ -1,8 +1,8 @@
-"""Ten million simulated ratings on a machine with a GPU: sweeps against the bytes that they move.
+"""Ten million simulated ratings on a machine with a GPU: sweeps against the bytes they move.
 
 Run ``python benchmarks/ratings_gpu.py``; needs torch for ids on the device. Sweeps over ratings are
-loops on the cores of the host: ids and ratings that live on a device are brought here once. The
-last part says how long the bytes of a sweep would take at the rates of both memories.
+loops on the cores of the host: ids and ratings on a device are copied to the host once. The last
+part prints how long the bytes of a sweep would take at the rates of both memories.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def simulated() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def timed(work: Callable[[], Any], times: int = 3) -> float:
-    """Seconds of the clock, the shortest of several."""
+    """Wall-clock seconds, the shortest of several calls."""
     found = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -48,7 +48,7 @@ def timed(work: Callable[[], Any], times: int = 3) -> float:
 
 
 def on_device(columns: tuple[np.ndarray, ...]) -> tuple[str, tuple[Any, ...]] | None:
-    """The same columns as arrays of torch, on a GPU where there is one."""
+    """Name of the device, and the columns as torch tensors on it: a GPU if there is one."""
     try:
         import torch
     except ImportError as absent:
@@ -62,18 +62,18 @@ def on_device(columns: tuple[np.ndarray, ...]) -> tuple[str, tuple[Any, ...]] | 
 def fitted(columns: tuple[Any, ...]) -> MatrixFactorization:
     model = MatrixFactorization(n_components=RANK, noise_variance=1.0, max_iter=3)
     with warnings.catch_warnings():
-        # Three sweeps do not settle.
+        # Three sweeps do not converge.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit_ratings(*columns)
 
 
 def whole_fits(columns: tuple[np.ndarray, ...]) -> None:
-    """A short fit from ids in NumPy, and from ids on the device."""
+    """Print the times of a short fit from ids in NumPy and from ids on the device."""
     print(f"{CELLS:,} ratings of {M:,} items by {N:,} users, rank {RANK}, {os.cpu_count()} cores")
     given = {"NumPy": columns}
     if (found := on_device(columns)) is not None:
         given[found[0]] = found[1]
-    # What is compiled is compiled before.
+    # Warm up, so that compilation is not timed.
     small = tuple(column[:50_000] for column in columns)
     fitted(small)
     answers = {}
@@ -92,7 +92,7 @@ def whole_fits(columns: tuple[np.ndarray, ...]) -> None:
 
 
 def sweep_bytes(K: int) -> tuple[int, int]:
-    """Bytes that have to be read and written in a sweep, and bytes that are gathered.
+    """Bytes that a sweep must read and write, and bytes that it gathers.
 
     Both orders of the cells are read once: an id of the other side and a value. Rows and columns of
     both sides, means and packed covariances, are read and written. For each cell and each order the
@@ -105,9 +105,7 @@ def sweep_bytes(K: int) -> tuple[int, int]:
 
 
 def sweeps(columns: tuple[np.ndarray, ...]) -> dict[str, float]:
-    """Seconds of a sweep of EVB, and of one chain of the sampler, which also draws what says
-    something of who rates it, as it does by default.
-    """
+    """Seconds of a sweep of EVB, and of one chain of the sampler without and with `implicit`."""
     rng = np.random.default_rng(0)
     cells = sorted_both_ways(*columns, (N, M), center=True)
     data, implicit = with_features(cells), with_features(cells, implicit=True)
@@ -127,7 +125,7 @@ def sweeps(columns: tuple[np.ndarray, ...]) -> dict[str, float]:
 
 
 def rates() -> dict[str, float]:
-    """Bytes a second that the host copies, and the device where there is one."""
+    """Bytes per second that the host copies, and that the device copies if there is one."""
     some = np.ones(1 << 27)
     other = np.empty_like(some)
     found = {"host, NumPy's copy": 2 * some.nbytes / timed(lambda: np.copyto(other, some))}

@@ -1,4 +1,4 @@
-"""Run the benchmarks: ours and the peers' in one go, medians, as ratios.
+"""Run the benchmarks: our median times and those of the peers, side by side, as ratios.
 
 usage: python benchmarks/run.py [name ...]
 """

@@ -1,4 +1,4 @@
-"""Measuring: medians of repeated calls, and lines of a table."""
+"""Median times of repeated calls, and lines of a table."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def paired(
 ) -> tuple[float, float]:
     """Median times of two pieces of work done in turns, so that a busy machine slows both.
 
-    A rest before each lets the threads of the work before it go to sleep: they spin for a while,
-    and would take a core from work that uses another library's threads.
+    A rest before each lets the threads of the previous work go to sleep: they spin for a while, and
+    would take a core from work that uses another library's threads.
     """
     ours(), theirs()
     times = [(rested(ours, clock), rested(theirs, clock)) for _ in range(repeats)]

@@ -1,8 +1,8 @@
-"""The command as people run it: inside this process, which saves seconds, or in one of its own.
+"""Run the command as a user would, in this process (seconds faster) or in a process of its own.
 
-`printed` gives both streams, `output` the first, with both where it fails, and `run` the words of
-both in one line. A slow machine has lines of progress on standard error. Tests of pipes, signals
-and endings start processes themselves.
+`printed` returns both streams; `output` returns standard output, or both streams when a failure is
+expected; `run` joins the words of both into one line. On a slow machine standard error also
+carries lines of progress. Tests of pipes, signals and exit codes start their own processes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pytest
 from bayespca.cli.app import app
 
 COMMAND = [sys.executable, "-m", "bayespca"]
-# The same as a program, where the package is installed.
+# The script that pip puts beside Python when the package is installed.
 PROGRAM = Path(sys.executable).parent / "bayespca"
 
 
 def printed(*arguments, rc=0, cwd=".", env=None):
-    """Standard output and standard error of the command, which must end with `rc`.
+    """Standard output and standard error of the command, which must exit with `rc`.
 
-    It runs inside this process, unless it needs an environment of its own.
+    It runs in this process unless `env` is given.
     """
     if env is None:
         with chdir(cwd):

@@ -1,4 +1,4 @@
-"""`bayespca fit` of annotated data, in and out."""
+"""`bayespca fit` reads and writes annotated data (.h5ad)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python takes, the command takes: shares of variance, mle, tables with holes."""
+"""The command accepts what Python accepts: shares of variance, "mle", tables with holes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def written(path, X, names):
 
 @pytest.fixture
 def files(tmp_path):
-    """A model of a process, rows near its mean, and the same with a fault in row 2."""
+    """A model of a process, a file of rows near its mean, and those rows with a fault in row 2."""
     rng, names = np.random.default_rng(0), [f"sensor{j}" for j in range(8)]
     loadings = rng.normal(size=(2, 8))
     X = rng.normal(size=(120, 2)) @ loadings + 0.3 * rng.normal(size=(120, 8))
@@ -88,7 +88,7 @@ def test_limits_from_clean_rows(files, tmp_path):
 
 
 def test_workbooks_in_and_out(files, tmp_path):
-    """Fit, check and fill from sheets to sheets."""
+    """fit, check and impute read Excel files and write them."""
     openpyxl = pytest.importorskip("openpyxl")
     for name in ("good", "faulty"):
         pd.read_csv(tmp_path / f"{name}.csv").to_excel(tmp_path / f"{name}.xlsx", index=False)

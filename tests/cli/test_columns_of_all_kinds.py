@@ -1,4 +1,4 @@
-"""`bayespca fit` and `impute` of tables as people have them: the command as it is installed."""
+"""`bayespca fit` and `impute` on realistic tables with columns of all kinds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parsed(*arguments):
 
 
 def people():
-    """Texts of a table of two dimensions, by column."""
+    """The texts of each column of a table that two latent dimensions generate."""
     rng = np.random.default_rng(1)
     a = rng.normal(size=(ROWS, 2))
 
@@ -72,7 +72,7 @@ def people():
 
 
 def messy(path="x.csv", share=0.08, **changes):
-    """The table as a file with holes that are written in several ways; its fields by row."""
+    """Write the table with holes in several spellings, and return its fields by row."""
     rng, columns = np.random.default_rng(2), people() | changes
     lines = [list(columns)]
     for fields in zip(*columns.values(), strict=True):
@@ -90,7 +90,7 @@ def is_hole(field):
     return field.strip().lower() in {hole.strip().lower() for hole in HOLES}
 
 
-# --- what is done unasked ----------------------------------------------------------------------
+# --- defaults ----------------------------------------------------------------------------------
 
 
 def test_the_command_says_what_it_took_each_column_for(folder):
@@ -132,7 +132,7 @@ def test_numbers_alone_are_a_pca_as_before(folder):
     few = {name: columns[name] for name in ("age", "weight", "visits", "mood")}
     pd.DataFrame(few).to_csv("x.csv", index=False)
     assert parsed("fit", "x.csv")["engine"]
-    # Ids, dates and remarks are no categories.
+    # Ids, dates and remarks are not categories.
     many = few | {name: columns[name] for name in ("patient", "admitted", "remark", "site")}
     pd.DataFrame(many).to_csv("y.csv", index=False)
     ours, same = (parsed("fit", name) for name in ("y.csv", "x.csv"))
@@ -272,7 +272,7 @@ def test_types_of_parquet_are_kept(folder):
 def test_saved_models_meet_new_rows(folder):
     lines = messy()
     run("fit", "x.csv", "--model", "m.bpca", "--scores", "s.csv")
-    # In another order, without columns that are not in the model, and so few that all texts differ.
+    # Other column order, only the model's columns, and too few rows for any text to repeat.
     names = ["city", *(name for name in HOLED if name != "city")]
     place = [lines[0].index(name) for name in names]
     with Path("new.csv").open("w", newline="") as file:
@@ -288,7 +288,7 @@ def test_saved_models_meet_new_rows(folder):
     assert "--numbers-only means nothing for --model" in said
 
 
-# --- what will not do --------------------------------------------------------------------------
+# --- what is refused ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The installed command, as a person runs it, in an empty folder."""
+"""The installed command, run as a user would, in an empty folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def simulated(n=80, p=6, rank=2):
 def frame(X):
     table = pd.DataFrame(X, columns=[f"gene {j}" for j in range(X.shape[1])])
     table.insert(0, "sample", [f"s{i}" for i in range(len(X))])
-    # Texts that are no categories, as all of them differ.
+    # These texts are not categories, because they all differ.
     table["kind"] = [f"kind of {i}" for i in range(len(X))]
     return table
 
@@ -298,7 +298,7 @@ def test_streams_give_the_same(name, folder):
     a, b = pd.read_csv("a.csv"), pd.read_csv("b.csv")
     is_std = a.columns.str.endswith(" std")
     pd.testing.assert_frame_equal(a.loc[:, ~is_std], b.loc[:, ~is_std], rtol=1e-6, atol=1e-8)
-    # A table in memory recognises its rows; those of a stream might be new.
+    # A fit in memory recognises the rows it has seen; those of a stream might be new.
     np.testing.assert_allclose(b.loc[:, is_std], a.loc[:, is_std], rtol=1e-3)
 
 
@@ -388,7 +388,7 @@ def test_targets_that_cannot_be(folder):
 
 
 def test_a_full_disk(folder):
-    """No file may grow beyond 4 kB: the target stays away, and nothing is left behind."""
+    """No file may grow beyond 4 kB: the old target stays, and no temporary file is left behind."""
     np.save("x.npy", simulated(400))
     Path("a.csv").write_text("before")
     limited = f"ulimit -f 4; exec {' '.join(COMMAND)} fit x.npy --scores a.csv"
@@ -407,7 +407,7 @@ def test_a_full_disk(folder):
 
 
 def test_an_interrupted_run_leaves_no_half_file(folder):
-    """Ctrl-C in the middle of a file, and of the lines that are written to it."""
+    """Ctrl-C halfway through a line of the output file."""
     code = (
         "import os, signal, sys\n"
         "import bayespca.io.tables as tables\n"
@@ -487,7 +487,7 @@ def test_progress_is_silent_elsewhere(capsys, monkeypatch):
 
 
 def test_one_bar_at_a_time(folder, monkeypatch):
-    """Older versions of rich refuse a second one."""
+    """Older versions of rich refuse a second bar."""
     pytest.importorskip("plotly", reason="plotly is not installed")
     shown = []
 
@@ -517,7 +517,7 @@ def test_one_bar_at_a_time(folder, monkeypatch):
 
 
 def on_terminal(code):
-    """What Python shows of a program on a wide terminal."""
+    """The output of a Python program on a wide terminal."""
     return subprocess.run(
         ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"],
         capture_output=True,

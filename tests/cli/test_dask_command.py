@@ -1,4 +1,4 @@
-"""`bayespca fit --workers` and `--dask`: the same model as without, and sentences where not."""
+"""`bayespca fit --workers` and `--dask`: the same model as without Dask, or a clear message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Three files of one table, in both formats, with ids and a column of text."""
+    """One table split into three files, in both formats, with ids and a column of text."""
     monkeypatch.chdir(tmp_path)
     X = low_rank(300, 6, 2, random_state=0).X
     table = pd.DataFrame(X, columns=FEATURES)
@@ -100,7 +100,7 @@ def test_workers_of_this_machine(folder):
 
 
 def test_progress_is_dasks_own(folder, cluster, monkeypatch):
-    """On a terminal, and never among the results."""
+    """Dask's progress bar appears on a terminal, and never among the results."""
 
     class Terminal(io.StringIO):
         def isatty(self):
@@ -195,7 +195,7 @@ def test_holes_with_everything_that_can_be_written(folder, cluster):
 
 @pytest.fixture
 def rated(tmp_path, monkeypatch):
-    """Ratings in three files of both formats, and in one; of users with names, and with numbers."""
+    """Ratings split into three files, in both formats, and whole in one."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(60, 2)), rng.normal(size=(40, 2))
@@ -225,7 +225,7 @@ def test_ratings_are_factorized_as_by_one_process(rated, cluster, ending):
 
 
 def test_ids_of_all_files_are_of_one_kind(rated, cluster):
-    """Names in one file make texts of the numbers in the others."""
+    """If one file names its users, the numeric ids in the other files are read as text."""
     named = pd.read_csv("part-1.csv").astype({"user": str})
     named["user"] = "u" + named["user"]
     named.to_csv("part-1.csv", index=False)
@@ -233,7 +233,7 @@ def test_ids_of_all_files_are_of_one_kind(rated, cluster):
     output_inside("ratings", "part-*.csv", "--dask", address, "--save", "m.bpca")
     users = set(bayespca.load("m.bpca").users_)
     assert {"7", "u30"} <= users
-    # Further down than the client looks.
+    # The first name comes after the rows that the client inspects.
     long = pd.concat([pd.read_csv("part-0.csv").astype({"user": str})] * 40)
     long.iloc[-1, 0] = "somebody"
     long.to_csv("long.csv", index=False)

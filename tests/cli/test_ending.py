@@ -1,4 +1,4 @@
-"""The exit code is that of the command, until the process is gone; output is written, or missed."""
+"""The exit code is that of the command, however the process ends; lost output is an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 COMMAND = [sys.executable, "-m", "bayespca"]
 TABLE = "a,b,c\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(30)) + "1,,2\n"
 unix = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
-# Ctrl-C at a moment after the command has ended.
+# Moments after the end of the command at which Ctrl-C arrives.
 MOMENTS = {
     "what was registered": "atexit.register(interrupt)",
     "threads": "threading.Thread(target=lambda: (time.sleep(1.5), interrupt(), time.sleep(30)))"
@@ -122,7 +122,7 @@ def test_an_interruption_while_standard_input_is_read(tmp_path):
         stderr=subprocess.PIPE,
         cwd=tmp_path,
     )
-    # It waits for its standard input, of which it has seen a part.
+    # The command has read part of its standard input and waits for the rest.
     job.stdin.write(TABLE.encode())
     job.stdin.flush()
     with pytest.raises(subprocess.TimeoutExpired):

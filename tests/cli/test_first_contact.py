@@ -1,4 +1,4 @@
-"""Files that new users brought, and the answers that they get: the command as it is installed."""
+"""Files that new users brought, and the answers the installed command gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as offices have them: Excel, names that occur twice; and a shell that completes lines."""
+"""Office tables: Excel files and repeated column names; also shell completion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BEGINNINGS = {
 
 @pytest.mark.parametrize("shell", BEGINNINGS)
 def test_the_completion_of_any_shell_can_be_shown(shell, tmp_path):
-    """Also of another shell than the one that the command runs in."""
+    """The shell need not be the one that the command runs in."""
     said = output("--show-completion", shell, cwd=tmp_path, env=os.environ)
     assert said.strip().startswith(BEGINNINGS[shell])
     assert f"_BAYESPCA_COMPLETE=complete_{shell}" in said

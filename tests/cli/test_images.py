@@ -1,4 +1,4 @@
-"""`bayespca denoise` of NIfTI files, as nibabel writes and reads them."""
+"""`bayespca denoise` on NIfTI files that nibabel writes and reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AFFINE = np.array(
 
 
 def run(*arguments, rc=0):
-    """What the command prints on both streams, as one line of words."""
+    """Both output streams of the command, joined into one line."""
     done = CliRunner().invoke(app, [*map(str, arguments)])
     assert done.exit_code == rc, done.output
     return " ".join(done.output.split())

@@ -1,4 +1,4 @@
-"""`bayespca fit` of tensors, clusters, zeros and ones: the command as it is installed."""
+"""`bayespca fit` on tensors, clusters, curves, and zeros and ones: the installed command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def parsed(*arguments):
-    """The object that --json prints; lines of progress are in the other stream."""
+    """The object that --json prints; lines of progress go to standard error."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments), "--json"], capture_output=True, text=True, check=True
     )

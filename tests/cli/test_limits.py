@@ -1,4 +1,4 @@
-"""What a limit on memory leaves to the command."""
+"""The command under a limit on memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="limits on addresses 
 
 @linux
 def test_a_limit_on_addresses_is_known_and_kept(tmp_path):
-    """A sparse file of 1.4 GB of zeros, under `ulimit -v` 1.5 GB: it cannot be mapped."""
+    """A sparse file of 1.4 GB (mostly zeros) cannot be mapped under a `ulimit -v` of 1.6 GB."""
     array = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (350_000, 1000))
     array[:50, :5] = np.random.default_rng(0).normal(size=(50, 5))
     code = (
@@ -50,7 +50,7 @@ def test_no_memory_is_not_answered_with_what_was_done_already(monkeypatch):
 
 @pytest.mark.parametrize("rows", [20_000, 2_000_000], ids=["many row groups", "one"])
 def test_blocks_of_parquet_take_less_memory_than_the_file(tmp_path, rows):
-    """pandas writes up to a million rows as one row group: its pages are read one at a time."""
+    """pandas writes up to a million rows as one row group, so its pages are read one at a time."""
     values = np.random.default_rng(0).normal(size=1_500_000)
     table = pa.table({f"c{j}": values for j in range(4)})
     pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=rows)

@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: a line now and then, so that nothing is silent for long."""
+"""Without a terminal, progress is a line now and then, so that no run is silent for long."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lines_are_printed_where_there_is_no_terminal():
 
 
 class Bar:
-    """What a bar is given."""
+    """A stand-in for a progress bar that records its updates."""
 
     def __init__(self):
         self.seen = []
@@ -57,7 +57,7 @@ def test_samplers_show_how_far_they_are(sampler):
     seen = progress._Sweeps(progress._Shown(bar, 0), "fitting", 1e-5)
     rng, options = np.random.default_rng(0), {"n_warmup": 3, "n_draws": 5, "n_chains": 2}
     with warnings.catch_warnings():
-        # So few draws have not mixed.
+        # So few draws cannot mix.
         warnings.simplefilter("ignore", ConvergenceWarning)
         if sampler == "ratings":
             model = MatrixFactorization("gibbs", random_state=0, **options)
@@ -98,7 +98,7 @@ def test_programs_are_shown_as_they_run(tmp_path, monkeypatch):
 
 
 def test_the_share_of_a_program_that_runs(tmp_path):
-    """As a person sees it who pipes the command into a file."""
+    """The lines on standard error when the output is piped show a share that only grows."""
     slow = f"""
 from pathlib import Path
 from bayespca.cli import progress, reproducing

@@ -1,4 +1,4 @@
-"""Tables that come through pipes: the command as it is installed, with `-` for a file."""
+"""Tables that come through pipes: the installed command with `-` for a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATINGS = "user,item,rating\n" + "".join(
 
 
 def piped(given, *arguments, cwd, rc=0):
-    """Standard output, as bytes, and standard error of the command that `given` is piped into."""
+    """Standard output, as bytes, and standard error of the command with `given` as its input."""
     done = subprocess.run(
         [*COMMAND, *arguments], input=given, capture_output=True, check=False, cwd=cwd
     )

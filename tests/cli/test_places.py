@@ -37,7 +37,7 @@ CLASHES = [
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Files that cannot be read, so that only what comes before reading can complain of names."""
+    """Unreadable files: a complaint about names must come from a check before any reading."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)

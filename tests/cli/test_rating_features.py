@@ -13,14 +13,14 @@ from bayespca import MatrixFactorization, load
 
 from .installed import printed_inside, run_inside
 
-# Chains are as short as tests allow.
+# The chains are kept short for speed.
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")
 SHORT = ("--n-draws", "10")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Ratings by 30 users, of whom the last four are in u.csv alone, and 20 items of two kinds."""
+    """Ratings of 20 items of two kinds by 26 users; u.csv describes four more users."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     kind, likes = np.arange(20) % 2, np.where(np.arange(30) % 2, 1.5, -1.5)
@@ -62,7 +62,7 @@ def test_people_without_ratings_are_answered_by_what_is_known_of_them(folder):
     found = pd.read_csv(io.StringIO(out))
     assert set(found["known"]) == {"both"}
     table = found.pivot_table(index="user", columns="item", values="prediction").to_numpy()
-    # 129 is odd, and likes what is odd.
+    # User 129 is odd, and odd users like odd items.
     assert np.mean(table[1, 1::2]) > np.mean(table[1, ::2]) + 1
     assert np.mean(table[0, 1::2]) < np.mean(table[0, ::2]) - 1
     best, _ = printed_inside("recommend", "m.bpca", "--user", 129, "-n", 5)

@@ -161,7 +161,7 @@ def test_columns_and_options(folder):
 
 def test_duplicates_are_told(folder):
     (folder / "twice.csv").write_text("user,item,rating\n1,1,2\n1,1,4\n2,1,3\n")
-    assert "1 ratings are of pairs" in " ".join(ratings("twice.csv").split())
+    assert "1 rating repeats a (user, item) pair" in " ".join(ratings("twice.csv").split())
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_seed_is_for_draws(folder):
 
 
 def timed(folder):
-    """Ratings with times as text, numbers in a `.inter`, and dates in Parquet."""
+    """Write ratings with times: as numbers in .inter and .data files, as dates in Parquet."""
     users, items, stars = simulated()
     when = 881250949 + 86400 * np.random.default_rng(1).integers(0, 3, users.size)
     names = ["user_id:token", "item_id:token", "rating:float", "timestamp:float"]

@@ -28,7 +28,7 @@ def simulated():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A model of numbered people and things, m.bpca, and one of names, n.bpca."""
+    """Two models of the same ratings: m.bpca with numeric ids, n.bpca with names."""
     monkeypatch.chdir(tmp_path)
     users, items, stars = simulated()
     MatrixFactorization().fit_ratings(users, items, stars).save("m.bpca")
@@ -64,7 +64,7 @@ def test_predictions_of_a_saved_model(folder, model):
 
 
 def test_ids_are_taken_as_they_are_written(folder):
-    """A file has no types, but 007 is not 7, and a number may be the text of one."""
+    """A text file has no types, yet 007 is not 7, and the id 100 may be a number or a text."""
     assert [_is_whole(text) for text in ("7", "-7", "0", "007", "7.0", "-0", "seven", "")] == [
         *(True, True, True),
         *(False, False, False, False, False),

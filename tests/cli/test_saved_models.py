@@ -1,4 +1,4 @@
-"""Every saved model has a verb that uses it, as it is: the command as it is installed."""
+"""The installed command has a verb for every saved model, and uses the model without refitting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = [f"gene {j}" for j in range(6)]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Data whose columns are saved in another order than that of the models."""
+    """A table for the fit, and a second one with its columns reversed, two extra, and a hole."""
     monkeypatch.chdir(tmp_path)
     table().to_csv("x.csv", index=False)
     turned = table()[[*NAMES[::-1]]].assign(kind="a", extra=np.arange(80.0))

@@ -1,4 +1,4 @@
-"""Genes × samples: files whose rows are features."""
+"""Files whose rows are features, such as genes × samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .installed import output
 
 @pytest.fixture
 def genes(tmp_path):
-    """A file of 8 genes × 40 samples with an annotation, and the table of samples in it."""
+    """Files of 8 genes × 40 samples with an annotation, and the same data as samples × genes."""
     X = low_rank(40, 8, 2, random_state=0).X
     X[3, 1] = np.nan
     frame = pd.DataFrame(X.T, columns=[f"s{i}" for i in range(40)])
@@ -64,7 +64,7 @@ def test_tables_are_written_as_they_came(name, genes):
 
 
 def test_names_of_genes_without_a_heading(genes):
-    """As pandas writes an index."""
+    """pandas writes an index under an empty heading."""
     frame = pd.read_csv(genes / "genes.csv", index_col="gene").rename_axis(None)
     frame.drop(columns="chromosome").to_csv(genes / "index.csv")
     found = json.loads(output("fit", "index.csv", "--transpose", "--json", cwd=genes))

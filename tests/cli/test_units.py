@@ -1,4 +1,4 @@
-"""Numbers as people write them: thousands, percent and currencies."""
+"""Numbers as people write them: with thousands separators, percent signs and currencies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITTEN = [[f"{a:,.2f}", f"${b:.2f}".replace("$-", "-$"), f"{c:.2f} %"] for a, b
         ("-$3.20", ".", "-3.20"),
         ("3,20 €", ",", "3,20"),
         ("USD 1,200", ".", "1200"),
-        # No numbers, whatever is taken off.
+        # Not numbers, even without separators and units.
         ("1,23", ".", "1,23"),
         ("1,2345.6", ".", "1,2345.6"),
         ("1,234 567", ".", "1,234 567"),

@@ -1,4 +1,4 @@
-"""Help with examples, and messages that name options as they are typed."""
+"""Help texts have examples, and messages name options as users type them."""
 
 from __future__ import annotations
 

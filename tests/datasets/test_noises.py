@@ -1,4 +1,4 @@
-"""Noise of eight kinds: the same draws for ever, and the truth that comes with them."""
+"""Noise of eight kinds: its draws never change, and match the truth that comes with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_truth_comes_with_the_data(kind):
     made = noisy(kind, 400, 100, 3, random_state=0)
     assert np.linalg.matrix_rank(made.signal) == made.rank == 3
     squares = (made.X - made.signal) ** 2 / made.noise_variance
-    # Squares of t with three degrees of freedom have no variance.
+    # The square of a t variable with three degrees of freedom has no finite variance.
     assert squares.mean() == pytest.approx(1.0, abs=0.2 if kind == "t3" else 0.05)
     if kind not in ("t3", "ar", "poisson"):
         for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""Generators: the truth that comes with the data is the truth."""
+"""Generators: the data match the truth that comes with them."""
 
 from __future__ import annotations
 

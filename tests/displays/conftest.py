@@ -1,4 +1,4 @@
-"""Figures are closed after each test, and models that several tests look at are fitted once."""
+"""Close figures after each test, and fit models that several tests share only once."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def line():
 
 @pytest.fixture(scope="session")
 def per_feature(X):
-    """A model found in steps, with a noise variance for each feature."""
+    """A model fitted iteratively, with a noise variance for each feature."""
     units = np.logspace(-2, 2, X.shape[1])
     return BayesianPCA(noise="per-feature").fit(X * units)

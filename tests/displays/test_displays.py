@@ -1,4 +1,4 @@
-"""What all displays have in common: they draw where told, and say what they need."""
+"""The contract of all displays: they draw on the given axes, and errors say what they need."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from bayespca.monitoring import statistics
 
 
 def draw_clusters(m, p, X, **at):
-    """Of a model that is fitted where the other one is."""
+    """Clusters of a mixture, which is fitted if `m` is."""
     mixture = BernoulliMixture(2, binarize=1.0, random_state=0)
     mixture = mixture.fit(X) if hasattr(m, "components_") else mixture
     return ClustersDisplay.from_estimator(mixture, X, **at)
 
 
 def curved(m, X):
-    """A latent space, fitted where the other model is."""
+    """A model with a latent space, fitted if `m` is."""
     model = GPLVM(2, n_inducing=8, random_state=0)
     return model.fit(X[:50]) if hasattr(m, "components_") else model
 
 
 def of_views(m, X):
-    """Two views, fitted where the other model is."""
+    """A model of two views, fitted if `m` is."""
     model = MultiViewPCA()
     return model.fit([X[:50, :4], X[:50, 4:]]) if hasattr(m, "components_") else model
 
@@ -184,7 +184,7 @@ def test_names(X):
 
 
 def test_notebooks_show_a_short_line_below_a_figure(model):
-    """And not all the numbers that were drawn."""
+    """The repr must not list all the numbers that were drawn."""
     shown = repr(displays.ScreeDisplay.from_estimator(model))
     assert shown.startswith("<ScreeDisplay: singular_values ")
     assert len(shown) < 120

@@ -22,7 +22,7 @@ def points(ax):
 
 
 def places(drawn):
-    """Where a collection is drawn, as a plain array: matplotlib masks it."""
+    """Positions of a collection as a plain array; matplotlib returns a masked one."""
     return np.asarray(drawn.get_offsets())
 
 
@@ -43,7 +43,7 @@ def test_points_and_ellipses_are_scores_and_their_spread(model, X):
     assert positions(display.ax_) == pytest.approx(T[:, :2])
     (drawn,) = ellipses(display.ax_)
     assert places(drawn) == pytest.approx(T[:, :2])
-    # Of a Gaussian in the plane, 95 % lie within √(−2 log 0.05) standard deviations.
+    # 95 % of a Gaussian in the plane lies within √(−2 log 0.05) standard deviations.
     r = np.sqrt(-2 * np.log(0.05))
     assert drawn.get_widths() == pytest.approx(2 * r * std[:, 0])
     assert drawn.get_heights() == pytest.approx(2 * r * std[:, 1])
@@ -231,7 +231,7 @@ def test_arrows_are_the_longest_loadings(model, X):
 
 
 def test_inner_products_are_denoised_data(X):
-    """With and without whitening: points times arrows are the denoised data, up to a factor."""
+    """Scores times loadings are the centred denoised data, with and without whitening."""
     for whiten in (False, True):
         model = BayesianPCA(whiten=whiten, n_components=2).fit(X)
         display = BiplotDisplay.from_estimator(model, X)

@@ -30,7 +30,7 @@ def test_mass_and_mean_of_the_density(ratio, variance):
     a, b = support(variance, ratio)
 
     def integral(function, power):
-        # x = a + (b − a)sin²θ takes the square roots at both ends away.
+        # x = a + (b − a)sin²θ removes the square roots at both ends.
         def smooth(theta):
             x = a + (b - a) * np.sin(theta) ** 2
             weight = 2 * (b - a) * np.sin(theta) * np.cos(theta)
@@ -92,7 +92,7 @@ def test_scree_without_threshold(X):
 
 def test_scree_of_data_divided_by_their_noise(per_feature):
     display = ScreeDisplay.from_estimator(per_feature)
-    # Of the geometric mean of the variances, which the data were not divided by.
+    # Dividing by the noise keeps the geometric mean of its variances, which sets the edge.
     sigma = np.exp(0.5 * np.log(per_feature.feature_noise_variance_).mean())
     assert display.noise_edge == pytest.approx(sigma * (np.sqrt(12) + np.sqrt(119)))
     assert display.ax_.get_ylabel() == "singular value (of data with equal noise)"

@@ -52,7 +52,7 @@ def test_the_free_energy_of_em_is_the_likelihood():
 
 def test_verbose(capsys):
     BernoulliMixture(1, random_state=0, verbose=True).fit(X)
-    assert "vb: 1 clusters, free energy" in capsys.readouterr().out
+    assert "vb: 1 cluster, free energy" in capsys.readouterr().out
 
 
 def test_criteria_of_maximum_likelihood_are_for_em():

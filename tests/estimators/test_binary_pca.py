@@ -333,7 +333,7 @@ def test_chains_that_have_not_mixed():
 @pytest.mark.parametrize("option", ["n_draws", "n_warmup", "n_chains", "thin"])
 def test_options_of_draws_are_refused_where_there_are_none(option):
     X = np.eye(6)
-    with pytest.raises(ValueError, match=f"{option}=7 is for method='gibbs'"):
+    with pytest.raises(ValueError, match=f"{option}=7 needs method='gibbs'"):
         BinaryPCA(**{option: 7}).fit(X)
-    with pytest.raises(ValueError, match=f"{option}=7 is for method='gibbs'"):
+    with pytest.raises(ValueError, match=f"{option}=7 needs method='gibbs'"):
         GeneralizedPCA(**{option: 7}).fit(X)

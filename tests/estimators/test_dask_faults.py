@@ -147,8 +147,8 @@ def short(seed, p, wait=0.0):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (narrow, r"block 3 .* has shape \(400, 19\), but 20 columns were announced"),
-        (short, "block 3 .* is of type float32, but float64 was announced"),
+        (narrow, r"block 3 .* has shape \(400, 19\), but 20 columns were declared"),
+        (short, "block 3 .* is of type float32, but float64 was declared"),
     ],
 )
 def test_a_wrong_chunk_is_named(client, make, words):

@@ -127,9 +127,9 @@ def test_duplicates_are_averaged_and_told(synchronous):
     frame = table()
     twice = pd.concat([frame, frame.iloc[:9].assign(mark=0.0)], ignore_index=True)
     given = dd.from_pandas(twice, npartitions=4)
-    with pytest.warns(UserWarning, match="9 ratings are of pairs"):
+    with pytest.warns(UserWarning, match="9 ratings repeat a"):
         found = fitted(given)
-    with pytest.warns(UserWarning, match="9 ratings are of pairs"):
+    with pytest.warns(UserWarning, match="9 ratings repeat a"):
         expected = fitted(twice)
     assert found.n_duplicates_ == 9
     assert_same(found, expected, twice)

@@ -392,7 +392,7 @@ def test_a_new_user_without_ratings_is_not_known(fitted):
         expected, expected_std = fitted.predict(-1, fitted.items_, return_std=True)
     np.testing.assert_allclose(mean, expected)
     np.testing.assert_allclose(std, expected_std)
-    with pytest.warns(UserWarning, match="1 of 2 items are not among those of the fit"):
+    with pytest.warns(UserWarning, match="1 of 2 items is unknown to the model and was left out"):
         left_out = fitted.predict_new([1, 999], [3.0, 4.0])
     np.testing.assert_array_equal(left_out, fitted.predict_new([1], [3.0]))
     np.testing.assert_allclose(
@@ -484,7 +484,7 @@ def test_what_is_no_matrix_of_ratings(matrix, message):
 def test_duplicates_are_averaged_and_told():
     users, items = [0, 0, 1, 1, 0], ["x", "y", "x", "y", "x"]
     model = MatrixFactorization()
-    with pytest.warns(UserWarning, match="1 ratings are of pairs") as told:
+    with pytest.warns(UserWarning, match=r"1 rating repeats a \(user, item\) pair") as told:
         model.fit_ratings(users, items, [1.0, 2.0, 3.0, 4.0, 5.0])
     assert told[0].filename == __file__
     once = MatrixFactorization().fit_ratings(users[:4], items[:4], [3.0, 2.0, 3.0, 4.0])
@@ -494,7 +494,7 @@ def test_duplicates_are_averaged_and_told():
     assert model.free_energy_ == pytest.approx(once.free_energy_)
     assert "duplicates" in model.status_
     cells = sp.coo_array(([1.0, 5.0, 2.0], ([0, 0, 1], [0, 0, 1])), shape=(2, 2))
-    with pytest.warns(UserWarning, match="1 ratings"):
+    with pytest.warns(UserWarning, match="1 rating repeats"):
         assert MatrixFactorization().fit(cells).n_ratings_ == 2
 
 

@@ -48,11 +48,11 @@ def anndata():
 
 OTHERS = {
     "AnnData": (anndata, r"X is an AnnData: call bayespca\.scverse\.pca\(adata\), or give its"),
-    "module": (lambda: torch().nn.Linear(3, 4), "X is a Linear, which is no table of numbers"),
-    "loader": (lambda: torch().utils.data.DataLoader(X), "X is a DataLoader, which is no table"),
-    "dict": (lambda: {"a": [1, 2]}, "X is a dict, which is no table of numbers"),
-    "nothing": (lambda: None, "X is None, which is no table of numbers"),
-    "function": (lambda: anndata, "X is a function, which is no table of numbers"),
+    "module": (lambda: torch().nn.Linear(3, 4), "X is a Linear, not a table of numbers"),
+    "loader": (lambda: torch().utils.data.DataLoader(X), "X is a DataLoader, not a table"),
+    "dict": (lambda: {"a": [1, 2]}, "X is a dict, not a table of numbers"),
+    "nothing": (lambda: None, "X is None, not a table of numbers"),
+    "function": (lambda: anndata, "X is a function, not a table of numbers"),
 }
 
 
@@ -66,13 +66,13 @@ def test_what_is_no_table_is_told(estimator, kind):
 
 @pytest.mark.parametrize("function", [evbmf, rank_report])
 def test_functions_say_the_same(function):
-    with pytest.raises(TypeError, match="X is a dict, which is no table of numbers"):
+    with pytest.raises(TypeError, match="X is a dict, not a table of numbers"):
         function({"a": [1, 2]})
 
 
 def test_new_data_are_told_of_as_well():
     model = BayesianPCA().fit(X)
-    with pytest.raises(TypeError, match="X is a Linear, which is no table"):
+    with pytest.raises(TypeError, match="X is a Linear, not a table"):
         model.transform(torch().nn.Linear(3, 4))
 
 
@@ -177,5 +177,5 @@ def test_more_axes_than_a_table_has():
 
 
 def test_paths_for_estimators_that_read_no_files(tmp_path):
-    with pytest.raises(TypeError, match="this estimator reads no files: give the table in it"):
+    with pytest.raises(TypeError, match="this estimator does not read files: load the table"):
         PCAMixture(2).fit(tmp_path / "x.csv")

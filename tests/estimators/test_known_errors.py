@@ -92,7 +92,7 @@ def test_noise_of_features_beside_known_errors_of_rows():
         ({"error_std": np.zeros((N, P))}, "it is 0 in row 0, column 0"),
         ({"error_std": np.full((N, 1), np.nan)}, "it is nan in row 0"),
         ({"error_std": np.ones((3, P))}, r"\(300, 20\), \(300, 1\) or \(1, 20\).*got \(3, 20\)"),
-        ({"sample_weight": np.zeros(N)}, "it is zero for row 0.*leave a row out"),
+        ({"sample_weight": np.zeros(N)}, "it is zero for row 0.*leave out rows"),
         ({"sample_weight": -np.ones(N)}, "it is -1 for row 0"),
         ({"sample_weight": np.ones(3)}, r"the shape \(300,\), got \(3,\)"),
     ],

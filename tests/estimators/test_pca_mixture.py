@@ -304,7 +304,7 @@ def test_a_fit_goes_on_where_it_was_broken_off(fitted, tmp_path):
 def test_verbose(fitted, capsys):
     _, X, _ = fitted
     PCAMixture(1, verbose=True).fit(X)
-    assert "1 clusters of ranks" in capsys.readouterr().out
+    assert "1 cluster of rank " in capsys.readouterr().out
 
 
 def test_the_example_in_the_docstring():

@@ -145,9 +145,9 @@ def test_a_checkpoint_is_taken_up(tmp_path, monkeypatch):
 
 
 def test_options():
-    with pytest.raises(ValueError, match="n_draws=5 is for method='gibbs'"):
+    with pytest.raises(ValueError, match="n_draws=5 needs method='gibbs'"):
         MatrixFactorization(n_draws=5).fit_ratings(I, J, STARS)
-    with pytest.raises(ValueError, match="noise='both' is for method='gibbs'"):
+    with pytest.raises(ValueError, match="noise='both' needs method='gibbs'"):
         MatrixFactorization("epb", noise="both").fit_ratings(I, J, STARS)
     few = sampled(n_draws=3, n_chains=1, n_components=3, noise_variance=0.4, biases=False)
     few.fit_ratings(I, J, STARS)
@@ -329,7 +329,7 @@ def test_whose_habits_are_not_known_is_uncertain():
 
 
 def test_implicit_is_for_draws():
-    with pytest.raises(ValueError, match="implicit=True is for method='gibbs'"):
+    with pytest.raises(ValueError, match="implicit=True needs method='gibbs'"):
         MatrixFactorization(implicit=True).fit_ratings(I, J, STARS)
     assert MatrixFactorization(implicit=False).fit_ratings(I, J, STARS).draws_ is None
 
@@ -417,7 +417,7 @@ def test_times_that_are_none(model, moody):
         (times[:-1], "as long as ratings"),
         (np.full(times.size, 7.0), "all the same"),
         (np.where(np.arange(times.size) == 3, np.nan, times), "finite, but there is nan at pos"),
-        (np.full(times.size, "NaT", dtype="datetime64[s]"), "there is none at position 0"),
+        (np.full(times.size, "NaT", dtype="datetime64[s]"), "no value at position 0"),
         (["soon"] * times.size, "times must be numbers"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,6 +1,6 @@
-"""The examples of the gallery: each asks a question and uses public names.
+"""The examples of the gallery: each asks a question and uses public names only.
 
-The build of the site runs all of them; here the two fastest are run.
+The build of the site runs all of them; these tests run the two fastest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 FILES = sorted(EXAMPLES.glob("*/*.py"))
 FASTEST = ("practice/plot_monitoring.py", "papers/plot_phase_transition.py")
-# Packages that are public with what their `__all__` lists.
+# Public packages, whose public names are those in their `__all__`.
 PACKAGES = {"bayespca.datasets"} | {
     f"bayespca.{name}" for name in bayespca.__all__ if inspect.ismodule(getattr(bayespca, name))
 }
@@ -123,7 +123,7 @@ def test_every_public_estimator_is_in_an_example():
 
 
 def test_names_that_are_not_public_are_seen():
-    """The search itself: private modules, private names and attributes of modules."""
+    """The search must see private modules, private names and attributes of modules."""
     assert bayespca_names("import bayespca\nbayespca.load(1)") == {"bayespca.load"}
     names = bayespca_names(
         "from bayespca import spectrum\nfrom bayespca.lowrank import axes\nspectrum.secret()"
@@ -137,7 +137,7 @@ def test_names_that_are_not_public_are_seen():
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="examples draw with matplotlib")
 @pytest.mark.parametrize("name", FASTEST)
 def test_an_example_runs(name, tmp_path):
-    """Without a word on standard error, where warnings would be."""
+    """Nothing may appear on standard error, where warnings would go."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / name],
         cwd=tmp_path,

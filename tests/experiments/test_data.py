@@ -1,4 +1,4 @@
-"""Data sets: from a folder, downloaded, or a sentence that says what is missing."""
+"""Data sets come from a folder or a download; otherwise a message says what is missing."""
 
 from __future__ import annotations
 

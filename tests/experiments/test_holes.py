@@ -1,4 +1,4 @@
-"""The papers' iteration with holes: without any, it is the one for complete matrices."""
+"""The papers' iteration with holes; without holes it equals that for complete matrices."""
 
 from __future__ import annotations
 

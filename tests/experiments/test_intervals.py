@@ -1,4 +1,4 @@
-"""What the program about intervals rests on: how shares are counted, and what truth is matched."""
+"""Foundations of the program about intervals: counting coverage, and matching the truth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ intervals, simulated = (
 
 
 def test_the_share_of_normal_errors_and_its_margin():
-    """Within the margin in 99 of 100 trials, whose data sets differ in size."""
+    """Coverage is within its margin in over 97 % of trials, though data sets differ in size."""
     rng = np.random.default_rng(0)
     trials = [
         intervals.coverage([rng.normal(size=size) for size in rng.integers(5, 60, size=40)])
@@ -41,7 +41,7 @@ def test_axes_are_matched_whatever_their_order_and_signs():
 
 
 def test_every_standard_deviation_is_among_the_studies():
-    """The methods of each estimator that has one, by name."""
+    """The studies of an estimator cover every quantity that it gives a standard deviation for."""
     first = {study.model: study.errors for study in reversed(simulated.studies())}
     parts = {name: set(errors(0)) for name, errors in first.items() if name != "GibbsPCA"}
     pca = {*simulated.PARTS}

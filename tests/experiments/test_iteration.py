@@ -1,4 +1,4 @@
-"""The papers' plain iteration: its free energy by definition, its descent, and where it ends."""
+"""The papers' plain iteration: its free energy by definition, its descent, and its end point."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def after(n, V, method, **options):
 @pytest.mark.parametrize(("method", "learn_noise"), CASES)
 def test_free_energy_is_its_definition_written_out(shape, method, learn_noise):
     V = matrix(*shape, 2)
-    # Later, point estimates of dead components would be below the floor of what is counted.
+    # Later, point estimates of dead components fall below the floor and are no longer counted.
     sweep = after(1, V, method, noise=1.5, learn_noise=learn_noise)
     A, B = sweep.A, sweep.B
     family = SimpleNamespace(integrates_a=A.integrated, integrates_b=B.integrated)
@@ -75,7 +75,7 @@ def test_free_energy_never_rises(method, learn_noise):
 @pytest.mark.parametrize("shape", [(12, 20), (20, 12)])
 @pytest.mark.parametrize("method", METHODS)
 def test_it_ends_at_the_closed_form(method, shape):
-    # One component: two would turn into each other for thousands of sweeps.
+    # One component: two would rotate into each other for thousands of sweeps.
     V = matrix(*shape, 1)
     end = after(3000, V, method, noise=1.0, seed=1)
     closed = BayesianPCA(method, noise_variance=1.0, center=False).fit(V.T)

@@ -1,4 +1,4 @@
-"""What the programs about noise rest on: peers written here, and how held-out cells are scored."""
+"""Foundations of the programs about noise: their peers, and the scoring of held-out cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_knowing_rank_and_noise_leaves_less_than_the_noise():
 
 
 def predicting_zero(*, noise, freedom=np.inf, low=0.0):
-    """A model that predicts 0 for all cells, with a variance of 1, of which `low` is its mean's."""
+    """A model that predicts 0 with variance 1 for all cells; `low` is the variance of the mean."""
 
     def impute(X, return_std=False):
         std = np.sqrt(low if return_std == "mean" else 1.0)
@@ -39,7 +39,7 @@ def predicting_zero(*, noise, freedom=np.inf, low=0.0):
 
 
 def removed(draws):
-    """Half of the cells, in columns with unit variance."""
+    """Cells in columns of unit variance, half of them hidden."""
     hidden = np.random.default_rng(1).random(draws.shape) < 0.5
     return heldout.Cells("draws", draws / draws.std(axis=0), hidden)
 
@@ -54,7 +54,7 @@ def test_held_out_cells_of_a_known_distribution_are_scored_as_they_should_be():
 
 
 def test_cells_with_tails_are_scored_as_they_should_be():
-    """Student's t with 8 degrees of freedom, a variance of 1 in all."""
+    """The cells are Student's t with 8 degrees of freedom, scaled to a variance of 1."""
     draws = np.random.default_rng(0).standard_t(8, size=(4000, 10))
     score = heldout.scored(removed(draws), predicting_zero(noise="student-cells", freedom=8.0))
     expected = stats.t(8, scale=np.sqrt(6 / 8))
@@ -64,7 +64,7 @@ def test_cells_with_tails_are_scored_as_they_should_be():
 
 @pytest.mark.parametrize("shape", [1.0, 2.5, 8.0])
 def test_a_scale_that_is_averaged_over(shape):
-    """Alone it makes Student's t, beside a fixed variance what quadrature finds."""
+    """A random scale alone gives Student's t; with a fixed variance it must match quadrature."""
     errors, ones = np.array([0.0, 0.5, -3.0, 10.0]), np.ones(4)
     alone = predicting.NormalAndT(0 * ones, 0.7 * ones, shape)
     expected = predicting.StudentT(0.7 * ones, shape * ones)
@@ -102,7 +102,7 @@ def test_rows_tell_their_noise_and_cells_do_not():
             cells, predicting_zero(noise=noise, freedom=4.0, low=0.5), np.ones(1)
         )
         assert 2 * np.ravel(found.shape) == pytest.approx([expected])
-        # The variance of a t distribution is that of its scale times ν/(ν − 2).
+        # The variance of a t distribution is its squared scale times ν/(ν − 2).
         low = getattr(found, "fixed", 0.0)
         assert low + found.variance * expected / (expected - 2) == pytest.approx([1.0])
 
@@ -117,7 +117,7 @@ def test_isotropic_noise_is_that_of_the_estimator(scale):
 
 
 def test_numbers_on_a_grid_of_thirds_are_known_no_better_than_that():
-    """Few come again, and single precision hides the grid; other numbers may be exact."""
+    """Few values repeat, and single precision blurs the grid; numbers off a grid may be exact."""
     rng = np.random.default_rng(0)
     thirds = (rng.integers(0, 3000, size=500) / 3).astype(np.float32)
     cells = heldout.Cells("x", np.column_stack([thirds, rng.normal(size=500)]), np.zeros(1))

@@ -1,4 +1,4 @@
-"""What the programs about the note measure with."""
+"""The measures that the programs about the note use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quick run of every paper, with its numbers; the page; and the page that is committed."""
+"""Quick runs of all programs, the page made from their results, and the committed page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMITTED = {(one.paper, one.program): one for one in page.results(ROOT / "docs"
 
 
 def explained(result):
-    """Every line that differs from the paper is explained, by what really came out."""
+    """Assert that every line that differs from the paper has an explanation for its result."""
     assert not result.unexplained(), result.unexplained()
 
 

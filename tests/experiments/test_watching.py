@@ -1,4 +1,4 @@
-"""Shares of a program, as its loops tell them."""
+"""Progress of a program, in shares that its loops report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes without their noise: against loops over patches, simulated truth, and bad input."""
+"""Denoised volumes against a loop over patches and against simulated truth; bad input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oracles.patches import denoised
 
 
 def signal(shape=(9, 8, 6), volumes=20, rank=2, seed=0):
-    """Smooth maps times series of volumes, about a mean."""
+    """Smooth maps times series over volumes, plus a mean."""
     rng = np.random.default_rng(seed)
     x, y, z = np.meshgrid(*(np.linspace(-1, 1, s) for s in shape), indexing="ij")
     maps = np.stack([np.sin(3 * x + 2 * y), np.cos(2 * y - z), x * z][:rank], axis=-1)
@@ -29,7 +29,7 @@ def error(found, truth):
 
 @pytest.mark.parametrize("volumes", [20, 60])
 def test_it_is_what_a_loop_over_patches_gives(volumes):
-    """With fewer volumes than voxels of a patch, and with more."""
+    """A patch has 36 voxels: once there are fewer volumes than that, once more."""
     data = noisy(signal(volumes=volumes))
     mask = np.ones(data.shape[:3], bool)
     mask[:3, :4] = False
@@ -59,7 +59,7 @@ def test_noise_rank_and_errors_are_those_of_the_truth():
     assert found.noise_std.mean() == pytest.approx(0.5, rel=0.01)
     assert np.median(found.rank) == pytest.approx(2.0, abs=0.3)
     assert error(found.values, truth) < 0.3 * error(data, truth)
-    # One patch is less sure than the average of many.
+    # One patch is less certain than the average of many.
     assert error(found.values, truth) < found.std.mean() < 1.6 * error(found.values, truth)
 
 
@@ -86,7 +86,7 @@ def test_scale_and_shift_change_nothing():
 
 
 def test_voxels_that_do_not_vary_take_no_part():
-    """Air that was set to 0 has no noise: with it, noise would look smaller than it is."""
+    """Air that was set to 0 has no noise; counting it would make the noise look too small."""
     truth = signal(shape=(12, 12, 8), volumes=30)
     data = noisy(truth)
     data[:5] = 0.0
@@ -132,7 +132,7 @@ def test_whole_numbers_are_numbers():
 @pytest.mark.parametrize("routine", ["of the device", "of the host"])
 @pytest.mark.parametrize("kind", [float, complex])
 def test_eigenvectors_of_a_device_and_of_its_host(monkeypatch, routine, kind):
-    """torch on the CPU does as if it were a GPU, with CuPy and without."""
+    """torch on the CPU stands in for a GPU, with CuPy and without."""
     torch = pytest.importorskip("torch")
     data = noisy(signal()).astype(kind)
     if kind is complex:

@@ -1,4 +1,4 @@
-"""Archives: exact, the same bytes every time, readable by others, and refused when damaged."""
+"""Archives are exact, reproducible to the byte, readable by other programs, refused if damaged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def exactly_equal(a, b):
 
 
 def file_of(members, path, **options):
-    """A zip with these members, as {name: bytes} or pairs."""
+    """Write a zip file with these members, given as {name: bytes} or as pairs."""
     pairs = members.items() if isinstance(members, dict) else members
     with zipfile.ZipFile(path, "w", **options) as zipped:
         for name, contents in pairs:
@@ -69,7 +69,7 @@ def refused(path, match):
     assert "\n" not in str(caught.value)
 
 
-# --- what is written is read -------------------------------------------------------------------
+# --- round trips -------------------------------------------------------------------------------
 
 
 def test_exact(path):
@@ -133,7 +133,7 @@ def test_more_than_fits_is_not_written(path, monkeypatch):
     assert not path.exists()
 
 
-# --- files that are none -----------------------------------------------------------------------
+# --- files that are not models -----------------------------------------------------------------
 
 
 def test_missing_folder_and_unreadable(tmp_path):
@@ -230,7 +230,7 @@ def test_unknown_and_repeated_members(path):
 
 
 def test_members_that_overlap_are_refused(path):
-    """A thousand entries that lead to the same large member."""
+    """A thousand entries of the directory point to the same large member."""
     file_of(meta() | {"arrays/x.npy": npy(np.zeros(10**5))}, path)
     with zipfile.ZipFile(path, "a") as zipped:
         zipped.writestr("arrays/y.npy", b"")
@@ -292,7 +292,7 @@ def test_large_json_is_refused(path, monkeypatch):
 
 
 class Alarm:
-    """What a pickle can do."""
+    """An object whose pickle runs code when it is loaded."""
 
     def __reduce__(self):
         return (pytest.fail, ("code was run",))
@@ -350,7 +350,7 @@ def test_a_claim_of_much_memory_takes_none(path):
 
 
 def test_the_way_of_large_files(path, monkeypatch):
-    """Members beyond 4 GB have their sizes elsewhere; here they are taken for large earlier."""
+    """Zip64 keeps the sizes of members over 4 GB elsewhere; here it starts at 100 bytes."""
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
     archive.write(path, META, ARRAYS)
     monkeypatch.undo()

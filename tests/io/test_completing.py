@@ -26,7 +26,7 @@ def impute(source, out):
 
 @pytest.fixture
 def lines(tmp_path, monkeypatch):
-    """A table as people write it: all that is odd about it must come back."""
+    """A hand-written table, all of whose oddities must survive."""
     monkeypatch.chdir(tmp_path)
     found = [["id", "a", "b", "big", "flag", "kind, if any"]]
     for i in range(ROWS):

@@ -1,4 +1,4 @@
-"""Tables written to sheets of Excel, and read again."""
+"""Tables written to Excel sheets and read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that describe users and items: numbers, words and lists, by ids."""
+"""Files that describe users and items by id, with numbers, words and lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from bayespca.io.feature_files import FEW, read_features
 
 GENRES = [("Action", "Comedy"), ("Comedy",), ("Drama", "Action"), ()]
-# A file, its contents, and whose features they are; the first column has ids 1 to 4.
+# Contents of files that describe the same four users, with ids 1 to 4.
 FILES = {
     "u.user": "1|24|M|a\n2|53|F|b\n3|23|M|a\n4|24|M|a\n",
     "users.dat": "1::24::M::a\n2::53::F::b\n3::23::M::a\n4::24::M::a\n",

@@ -1,4 +1,4 @@
-"""Every format gives the same table, and what is wrong with a file is said with its place."""
+"""Every format gives the same table, and error messages say where in the file the fault is."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_blocks_are_the_table(name, tmp_path):
 
 
 def test_text_is_read_in_small_blocks(tmp_path):
-    """pyarrow holds dozens of them at a time: large ones would be the whole file."""
+    """pyarrow holds dozens of blocks at a time: large ones would amount to the whole file."""
     path = tmp_path / "x.csv"
     write_csv(pd.DataFrame(np.tile(numbers(), (4000, 1))), path)
     blocks = list(open_file(path).blocks(2**30))

@@ -1,4 +1,4 @@
-"""Mutated text tables are read, or refused in a sentence: no other error, and no endless work."""
+"""Mutated text tables are read, or refused in one sentence: no other error, no endless work."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mutated(draw):
 
 
 def read(path):
-    """Both ways to read; the sentence if there is one."""
+    """Read the file whole and in blocks; return the message if it is refused, else None."""
     try:
         file = open_file(path)
         table = file.read()

@@ -1,4 +1,4 @@
-"""Kinds of values: what a file may hold where an annotation says what belongs there."""
+"""Kinds of values: what a file may hold for each type annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table means does not depend on its format, its width, or how its columns are called."""
+"""The meaning of a table does not depend on its format, its width, or its column names."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_numbers_that_are_data_are_no_names(tmp_path, case):
 
 @pytest.mark.parametrize(("ids", "digits"), [("whole", 0), ("text", 0), ("whole", 70)])
 def test_wide_text_tables_are_read_as_narrow_ones(tmp_path, ids, digits):
-    """With 70 digits a line is longer than the blocks of 1 MB that pyarrow reads by itself."""
+    """With 70 digits a line is longer than pyarrow's default blocks of 1 MB."""
     width = 16_000
     values = np.arange(3 * width).reshape(3, width) % 97
     lines = ["id," + ",".join(f"feature_{j}" for j in range(width))]
@@ -139,7 +139,7 @@ def test_wide_text_tables_are_read_as_narrow_ones(tmp_path, ids, digits):
 
 
 def test_wide_text_tables_look_only_for_holes_that_they_have(tmp_path):
-    """pyarrow takes 50 kB a column for all texts for missing values: 5 GB for 100,000 columns."""
+    """With every spelling of a hole, pyarrow takes 50 kB a column: 5 GB for 100,000 columns."""
     width = 3000
     rows = [[str(i * j % 11) for j in range(width)] for i in range(300)]
     rows[-1][5], rows[-2][7], rows[-3][9] = "n/a", " NaN", ""

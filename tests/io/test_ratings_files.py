@@ -1,4 +1,4 @@
-"""Files of ratings: formats and columns that are recognised, mistakes told with their line."""
+"""Files of ratings: formats and columns are recognised, and errors name their line."""
 
 from __future__ import annotations
 

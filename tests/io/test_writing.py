@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, and errors are sentences."""
+"""A file is written whole or not at all, and error messages are sentences."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_two_writers_at_once_leave_one_whole_file(tmp_path):
 
 @posix
 def test_every_format_notices_a_full_disk(tmp_path):
-    """No file may grow beyond 10 kB: what was there stays, and nothing is left behind."""
+    """No file may grow beyond 10 kB: the old files stay, and no temporary file is left behind."""
     code = (
         "import resource, sys\n"
         "import numpy as np\n"

@@ -1,4 +1,4 @@
-"""Networks whose layers are replaced by factors, on digits and in the corners."""
+"""Networks whose layers are replaced by factors, on digits and in edge cases."""
 
 import copy
 import io
@@ -16,7 +16,7 @@ nn = torch.nn
 
 
 def low_rank(shape, rank, *, noise=0.01, seed=0):
-    """outputs × inputs (× kernel) of a rank between its channels, and noise."""
+    """Weights, outputs × inputs (× kernel), of a given rank between channels, plus noise."""
     rng = np.random.default_rng(seed)
     # An orthogonal matrix for each place of the kernel, so that no component is weak.
     turns = np.linalg.qr(rng.normal(size=(*shape[2:], rank, rank)))[0]
@@ -27,7 +27,7 @@ def low_rank(shape, rank, *, noise=0.01, seed=0):
 
 
 def with_rank(layer, rank, *, seed=0):
-    """The layer with weights of that rank and noise."""
+    """Set the weights of the layer to that rank plus noise, and return the layer."""
     values = low_rank(tuple(layer.weight.shape), rank, seed=seed).to(layer.weight.dtype)
     with torch.no_grad():
         layer.weight.copy_(values)
@@ -39,13 +39,13 @@ def n_parameters(model):
 
 
 def same(a, b):
-    """Outputs equal to rounding of single precision."""
+    """Whether two outputs agree to single precision."""
     return torch.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
 def digits():
-    """Pixels and labels, and a network trained on two thirds of them."""
+    """A network trained on two thirds of the digits, and pixels and labels of the rest."""
     X, y = load_digits(return_X_y=True)
     X, y = torch.tensor(X / 16, dtype=torch.float32), torch.tensor(y)
     torch.manual_seed(0)
@@ -91,7 +91,7 @@ def test_the_table_counts_what_compress_makes(digits):
 
 
 def test_hidden_layers_of_digits_compress_with_their_answers_kept(digits):
-    """Half of the parameters of the hidden layers, and nearly all answers."""
+    """Fewer than 60 % of the parameters keep over 95 % of the answers."""
     net, X, y = digits
     small = layers.compress(net, {"0": 32, "2": 24})
     assert n_parameters(small) < 0.6 * n_parameters(net)
@@ -101,7 +101,7 @@ def test_hidden_layers_of_digits_compress_with_their_answers_kept(digits):
 
 
 def test_with_the_last_layer_skipped_answers_are_kept(digits):
-    """Its ten outputs are all needed, and the weak ones look like noise."""
+    """All ten outputs of the last layer are needed, but the weak ones look like noise."""
     net, X, _ = digits
     found = layers.ranks(net, skip=["4"])
     small = layers.compress(net, skip=["4"])
@@ -126,13 +126,13 @@ def test_a_network_of_low_rank_is_kept_by_its_factors():
     X = torch.randn(500, 60)
     with torch.no_grad():
         error = (small(X) - net(X)).norm() / net(X).norm()
-    # The noise has 80 · 60 · 0.01² = 0.5 of the squares of the first layer, the signal 5.
+    # Sums of squares in the first layer: noise 80 · 60 · 0.01² ≈ 0.5, signal 5.
     assert error < 0.3
 
 
 @pytest.mark.parametrize("noise", ["auto", "per-feature", "per-sample"])
 def test_unequal_noise_of_inputs_is_no_rank(noise):
-    """A few loud inputs: plain EVBMF takes each for a component, the noise models do not."""
+    """EVBMF takes each loud input for a component; models with noise per input do not."""
     rng = np.random.default_rng(0)
     layer = nn.Linear(40, 200)
     loud = np.where(np.arange(40) < 4, 10.0, 1.0)
@@ -341,7 +341,7 @@ def test_a_lazy_layer_that_has_seen_a_batch_is_a_layer():
 
 
 def test_what_fits_warn_of_is_below_the_table():
-    """A rank that is nearly the largest possible one leaves nothing to measure the noise by."""
+    """A rank close to the largest possible one leaves nothing to estimate the noise from."""
     W = with_rank(nn.Linear(30, 20), 2).weight.detach()
     rng = np.random.default_rng(3)
     core = rng.normal(size=(8, 8, 1, 1)) * np.ones((3, 3))

@@ -1,4 +1,4 @@
-"""Limits from clean rows: what they hold where rows are not normal, and what they cannot do."""
+"""Limits from clean rows keep their false-alarm rate for non-normal rows; few rows are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_limits_hold_their_share_where_tails_are_long():
 
 
 def test_factors_are_order_statistics():
-    """With n + 1 rows that are alike, the new one is above ⌈(1 − α)(n + 1)⌉ − 1 of n others."""
+    """The factor is the ⌈(1 − α)(n + 1)⌉-th smallest of n clean rows: a new one is rarely above."""
     clean = Calibration(np.arange(1.0, 20.0), np.arange(101.0, 200.0))
     assert clean.t2_factor(0.05) == 19.0
     assert clean.t2_factor(0.5) == 10.0

@@ -1,4 +1,4 @@
-"""T² and Q of new rows: by definition, at their limits, and with bad input."""
+"""T² and Q of new rows: their definitions, their limits, and bad input."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_neighbours_with_common_noise_need_whole_rows():
 
 
 def test_q_has_the_tails_of_noise_and_of_signal_that_leans_out():
-    """Squares of noise in m − k directions, and of noise and leaking signal in the same ones."""
+    """Q sums squared noise in p − k directions, and signal that leaks into k of them."""
     rng, p, k, leaking = np.random.default_rng(6), 12, 3, np.array([2.0, 1.5, 1.0])
     law = RowLaw(
         components=np.eye(k, p),
@@ -179,7 +179,7 @@ def test_q_has_the_tails_of_noise_and_of_signal_that_leans_out():
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 def test_the_noise_of_residuals_is_not_the_larger_one_of_the_posterior(holes):
-    """Which counts k(n + p) numbers as spent on k components, k² too many."""
+    """The posterior's noise counts k(n + p) numbers as spent on k components, k² too many."""
     found = []
     for seed in range(25):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The walk through the site finds what is wrong with a page, and nothing wrong with a right one."""
+"""The walk through the site finds the faults of a page, and none in a correct page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RIGHT = """<!DOCTYPE html><html><head><link rel="icon" href="data:,">
 
 @pytest.fixture
 def site(tmp_path):
-    """A folder with a right page, and another to be written beside it."""
+    """A folder with two correct pages; `with_fault` spoils the second."""
     (tmp_path / "a.html").write_text(RIGHT, encoding="utf-8")
     (tmp_path / "b.html").write_text(RIGHT.replace('id="top"', 'id="there"'), encoding="utf-8")
     return tmp_path.resolve()

@@ -1,9 +1,9 @@
-"""Walk a folder of HTML pages: links, anchors, what pages load, and how they look in a browser.
+"""Check a folder of HTML pages: links, anchors, loaded files, and their look in a browser.
 
 usage: python tests/pages/walk.py build/site
 
-Prints what is wrong and ends with exit code 1 if anything is. Without Chromium only the files are
-read.
+Prints the faults, and exits with code 1 if there are any. Without Chromium it reads the files but
+does not open the pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from report import browser
 
-# Attributes by which a page loads something, as opposed to links that a reader follows.
+# Attributes that make a page load something, as opposed to links that a reader follows.
 LOADING = {
     ("script", "src"),
     ("img", "src"),
@@ -53,7 +53,7 @@ DRAWN = (
     f"{FORMULAS} === 0 || document.querySelectorAll('mjx-container').length >= {FORMULAS} "
     "&& document.querySelectorAll('mjx-merror, [data-mjx-error]').length === 0"
 )
-# What the search of the site must find: words, and the page that they lead to.
+# Words to search the site for, and the page that the search must find.
 SEARCHES = {"centring": "theory", "GeneralizedPCA": "GeneralizedPCA"}
 
 
@@ -81,12 +81,12 @@ class Page(HTMLParser):
 
 
 def pages_of(site: Path) -> list[Path]:
-    """The pages of a site; what the theme keeps in _static are none."""
+    """The pages of a site, without the theme's files in _static."""
     return [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]
 
 
 def faults_of_files(site: Path) -> list[str]:
-    """Links and anchors that lead nowhere, and what would be loaded from elsewhere."""
+    """Broken links and anchors, and everything that pages would load from other sites."""
     pages = {path: Page(path) for path in pages_of(site)}
     if not pages:
         return [f"{site}: there are no pages"]
@@ -132,7 +132,7 @@ def _faults_of_styles(site: Path) -> Iterator[str]:
 
 @contextmanager
 def served(site: Path) -> Iterator[str]:
-    """The address of the folder on a server of this machine."""
+    """Serve the folder on localhost, and yield its address."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
@@ -153,7 +153,7 @@ def _open(page: browser.Page, address: str, until: str = "true") -> None:
 
 
 def _faults_in_sight(running: browser.Browser, root: str, name: str) -> list[str]:
-    """Complaints of a page, its requests to elsewhere, and whether it fits a phone."""
+    """Complaints of a page, its requests to other sites, and its width if too wide for a phone."""
     page = browser.Page(running, width=PHONE)
     try:
         _open(page, f"{root}/{name}", DRAWN)
@@ -181,7 +181,7 @@ def _faults_of_search(running: browser.Browser, root: str, words: str, expected:
 
 
 def faults_in_browser(site: Path, program: str) -> list[str]:
-    """What Chromium complains of, page by page; a search is tried where the site has one."""
+    """Faults that Chromium finds page by page, and in the search if the site has one."""
     names = [path.relative_to(site).as_posix() for path in pages_of(site)]
     searches = SEARCHES if (site / "search.html").exists() else {}
     with tempfile.TemporaryDirectory() as profile, served(site) as root:

@@ -1,9 +1,9 @@
-"""Try a built wheel as a user has it: in an environment of its own, away from the repository.
+"""Try a built wheel as a user would: in a fresh environment, away from the repository.
 
 usage: python tests/release/installed.py dist [--extra NAME]...
 
-Installs the wheel of the folder with each extra alone ("none" for the package by itself), imports
-what the extra is for, and runs the command. Needs nothing but Python and pip.
+Installs the wheel in the folder with one extra at a time ("none" for the package by itself), uses
+what the extra provides, and runs the command. Needs only Python and pip.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-# What runs in the environment, after `import bayespca`.
+# Code that runs in every environment.
 FIRST = """
 import sys
 import numpy as np
@@ -32,14 +32,14 @@ assert model.n_components_ == 2, model.n_components_
 model.save("m.bpca")
 assert bayespca.load("m.bpca").n_components_ == 2
 """
-# What each extra is for.
+# Code that uses what each extra provides.
 USES = {
     "none": "",
     "cli": "import bayespca.cli",
     "io": "import polars; polars.DataFrame(X).write_csv('x.csv')",
     "plot": "import matplotlib; matplotlib.use('Agg')\n"
-    "from bayespca.displays import SpectrumDisplay; SpectrumDisplay.from_estimator(model)",
-    "report": "bayespca.report(model, X).save('r.html')",
+    "from bayespca.displays import ScreeDisplay; ScreeDisplay.from_estimator(model)",
+    "report": "bayespca.report.write('r.html', model, X)",
     "dask": "import dask.array as da\n"
     "assert BayesianPCA().fit(da.from_array(X)).n_components_ == 2",
     "bayes": "from bayespca import GibbsPCA\n"
@@ -79,7 +79,7 @@ def tried(wheel: Path, extra: str, folder: Path) -> None:
 
 
 def command(program: str, extra: str, folder: Path) -> None:
-    """It works with its extra, and says in a sentence what to install without."""
+    """Check that the command works with its extra, and says what to install without it."""
     version = run([program, "--version"], folder, status=None)
     if extra in {"cli", "program", "all"}:
         assert version.returncode == 0, version.stderr
@@ -96,7 +96,7 @@ def command(program: str, extra: str, folder: Path) -> None:
 def run(
     words: list[str], folder: Path, *, status: int | None = 0
 ) -> subprocess.CompletedProcess[str]:
-    """In a folder without the repository on the path."""
+    """Run a program in the folder, without the repository on Python's path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         words, cwd=folder, env=kept, capture_output=True, text=True, check=False, timeout=1200

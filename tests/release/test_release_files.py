@@ -1,4 +1,4 @@
-"""Files of a release agree with the package, and workflows with what they call."""
+"""Release files agree with the package, and workflows call targets that exist."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A headless Chromium, spoken to over a pair of pipes in the DevTools protocol.
+"""A headless Chromium, controlled over a pair of pipes with the DevTools protocol.
 
-Nothing has to be installed for it but the browser: no driver program and no other package.
+It needs only the browser itself: no driver program and no other package.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Browser:
 
     def __init__(self, program: str, profile: Path) -> None:
         # The browser reads commands from descriptor 3 and writes answers to 4. Ours are moved
-        # out of the way first, so that they cannot be overwritten by those.
+        # out of the way first, so that the copies onto 3 and 4 cannot overwrite them.
         commands, answers = os.pipe(), os.pipe()
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in (*commands, *answers)]
         for end in (*commands, *answers):
@@ -115,7 +115,7 @@ class Browser:
 
 
 class Page:
-    """One tab, and everything that it complained about or asked the network for."""
+    """One tab, with everything it complained about or requested from the network."""
 
     def __init__(
         self, browser: Browser, *, width: int = 1200, height: int = 900, dark: bool = False
@@ -134,7 +134,7 @@ class Page:
         return self._browser.call(method, self._session, **params)
 
     def look(self, width: int, height: int = 900, *, dark: bool = False) -> None:
-        """Size of the window, and the colours that the reader prefers."""
+        """Set the size of the window and the preferred colour scheme."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -146,7 +146,7 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def open(self, path: Path, *, until: str) -> None:
-        """Go to a file, and wait until an expression in it is true."""
+        """Open a file, and wait until the expression `until` is true in the page."""
         self._opened.add(path.resolve().as_uri())
         self.call("Page.navigate", url=path.resolve().as_uri())
         self.wait(
@@ -179,7 +179,7 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", **key_of)
 
     def screenshot(self, path: Path) -> None:
-        """The whole page, not only the part in the window."""
+        """Save an image of the whole page, not only of the part in the window."""
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
@@ -202,7 +202,7 @@ class Page:
         return found
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for, the file itself and what is inside it aside."""
+        """Requested addresses, without the opened files and embedded data."""
         asked = [
             event["params"]["request"]["url"]
             for event in self._events()

@@ -1,4 +1,4 @@
-"""The wine data as people have them: a table with names, and labels."""
+"""The wine data as a table with named columns, and labels."""
 
 from __future__ import annotations
 

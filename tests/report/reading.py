@@ -51,7 +51,7 @@ class Reader(HTMLParser):
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the figures are drawn from."""
+        """The data behind the figures."""
         return json.loads(self.scripts["data"], parse_constant=_no_constant)
 
     def ids(self) -> set[str | None]:

@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing complained of, nothing fetched, everything drawn.
+"""The report in a real browser: no console errors, no network requests, every figure drawn.
 
 Screenshots go to the folder that BAYESPCA_ARTEFACTS names, else to pytest's temporary one.
 """
@@ -248,7 +248,7 @@ def test_other_models(page, tmp_path, artefacts, name, n, p, rank, options):
     page.screenshot(artefacts / f"report-{name}.png")
 
 
-# Numbers of cards that take more than one line.
+# Numbers on cards that wrap onto a second line.
 BROKEN = """[...document.querySelectorAll('.card .value')].filter((value) =>
   value.offsetHeight > 1.9 * parseFloat(getComputedStyle(value).fontSize)
 ).map((value) => value.textContent)"""
@@ -264,7 +264,7 @@ def test_numbers_of_cards_do_not_break(page, tmp_path, width):
     assert page.run(BROKEN) == []
 
 
-# Names in cards of which a part is not to be seen.
+# Names on cards that are partly cut off.
 HIDDEN = """[...document.querySelectorAll('.card .name')].filter((name) =>
   name.scrollHeight > name.clientHeight + 1 || name.scrollWidth > name.clientWidth
 ).map((name) => name.textContent)"""

@@ -1,4 +1,4 @@
-"""The curves in the figures are what they are said to be."""
+"""Numbers, names and JSON behind the figures and tables of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every model has a page: what was found in words, and the sections that make sense for it."""
+"""Every model has a page with a headline that says what was found and the sections that suit it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rated(method="evb", given=RATINGS, **options):
 def sampled():
     model = bayespca.GibbsPCA(n_draws=50, n_warmup=50, n_chains=2, random_state=0)
     with warnings.catch_warnings():
-        # So few draws have not mixed, and need not for a page.
+        # So few draws cannot mix, and a page does not need them to.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X)
 
@@ -193,7 +193,7 @@ def test_the_strength_of_each_part_of_ratings():
     assert bars["y"] == pytest.approx(sizes, abs=2e-4 * max(sizes))
 
 
-# Averages over draws need less than R-hat does.
+# Averages over draws are accurate before R-hat shows that the chains have mixed.
 @pytest.mark.filterwarnings("ignore:the chains have not mixed")
 @pytest.mark.parametrize("method", ["evb", "gibbs"])
 def test_ratings_say_which_of_them_calibration_is_about(method):
@@ -215,7 +215,7 @@ def test_ratings_without_calibration():
     assert "figure-holding" not in Reader(render(rated())).ids()
     few = tuple(column[:19] for column in RATINGS)
     assert "figure-holding" not in Reader(render(rated(), few)).ids()
-    # Point estimates do not say what they owe to a rating.
+    # With point estimates, the influence of a rating on its own prediction is unknown.
     assert "figure-holding" not in Reader(render(rated("emap"), RATINGS)).ids()
 
 

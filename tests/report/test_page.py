@@ -1,4 +1,4 @@
-"""The page says what the model says, whatever the model and the names are."""
+"""The page reports the model faithfully, for every kind of model and for any names."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_rank_zero_is_kind():
 
 @pytest.mark.parametrize("rows", [1, 5])
 def test_where_nothing_varies_nothing_is_sure(rows):
-    """0 dimensions had a probability of over 99.9 %, and a free energy of −∞ nats."""
+    """Rank 0 must not have a probability over 99.9 % here, nor a free energy of −∞ nats."""
     page, _ = report(np.tile([1.0, 2.0, 3.0], (rows, 1)))
     assert "Nothing varies in these data." in page.words
     assert "All samples are the same in every feature" in page.words
@@ -187,7 +187,7 @@ def test_given_rank_has_no_probability(wine):
     assert "Two dimensions, as requested." in page.words
     assert "so it has no probability" in page.words
     assert "rank" not in page.data["figures"]
-    # Loadings have error bars, whatever the method: they are about the axes of the population.
+    # Loadings have error bars with every method: these are about the axes of the population.
     assert "±" in page.words
 
 
@@ -501,6 +501,6 @@ def test_what_comes_back_stands_beside_the_probability():
 
 
 def test_every_probability_has_its_condition():
-    """The number in the tile, the sentence, and the bars."""
+    """The tile, the sentence and the bars all state the assumption about the noise."""
     page, _ = report(low_rank(60, 8, 2, random_state=0).X)
     assert page.words.count("if the noise is as assumed") >= 3

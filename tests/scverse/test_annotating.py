@@ -1,4 +1,4 @@
-"""Annotated data: what `pca` and `denoise` write, and where; files, Dask, counts, bad input."""
+"""Annotated data: what `pca` and `denoise` write and where; files, Dask, counts, bad input."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_what_is_no_annotated_data():
 
 
 def test_a_pipeline_of_scanpy_runs_on_the_result():
-    """Neighbours, UMAP and Leiden, on the data in scanpy's own wheel."""
+    """Neighbours, UMAP and Leiden run on the data that scanpy ships."""
     sc = pytest.importorskip("scanpy")
     pytest.importorskip("igraph")
     adata = sc.datasets.pbmc68k_reduced()

@@ -1,4 +1,4 @@
-"""Layers without noise and without holes: what is written, and what is left as it is."""
+"""Layers with their holes filled: what `impute` writes, and what it leaves as it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ad = pytest.importorskip("anndata")
 
 
 def with_holes(share=0.1, *, counts=False, seed=0):
-    """Annotated data, and the matrix that they had before cells were hidden."""
+    """AnnData with holes, the matrix before cells were hidden, and the mask of hidden cells."""
     rng = np.random.default_rng(seed)
     whole = low_rank(120, 30, 3, random_state=seed).X.astype(np.float64)
     if counts:
@@ -108,7 +108,7 @@ def test_counts_with_holes_are_counts():
 
 
 def test_deviations_of_expected_counts_hold_what_they_should():
-    """Those of rates, and those of counts, which have the noise of a Poisson variable besides."""
+    """The variance of a predicted count is that of its rate plus its mean, the Poisson noise."""
     adata, _, _ = with_holes(counts=True)
     model = GeneralizedPCA(likelihood="poisson").fit(adata.X)
     mean, std = model.predict_cells(adata.X, return_std=True)

@@ -1,4 +1,4 @@
-"""Factors of several modalities: what is written to MuData, cells that some lack, counts."""
+"""Factors of several modalities: what is written to MuData, missing cells, counts, bad input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ md = pytest.importorskip("mudata")
 
 @pytest.fixture(autouse=True)
 def _newest_behaviour():
-    """Without it MuData warns that its default will change."""
+    """Opt in to MuData's future default; otherwise it warns that the default will change."""
     with md.set_options(pull_on_update=False):
         yield
 
@@ -28,7 +28,7 @@ def modality(X, letter, cells=None):
 
 
 def tables(n=150, seed=0):
-    """One factor in both, one in each."""
+    """Two tables with one shared factor, and one of its own each."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, 3))
     genes = Z[:, [0, 1]] @ rng.normal(size=(2, 40)) + rng.normal(size=(n, 40))
@@ -65,7 +65,7 @@ def test_it_is_multi_view_pca():
 
 
 def test_cells_that_a_modality_lacks_have_scores_from_the_other():
-    """The order of cells is that of mdata, whatever the order in its modalities."""
+    """Cells keep the order of mdata, whatever their order in its modalities."""
     whole = scverse.multiview(multimodal(), copy=True)
     mdata = multimodal(np.arange(149, 19, -1), np.arange(120))
     scverse.multiview(mdata)
@@ -76,7 +76,7 @@ def test_cells_that_a_modality_lacks_have_scores_from_the_other():
     likeness = np.corrcoef(scores.loc[both].T, same.loc[both].T)[:3, 3:]
     assert (np.abs(likeness).max(axis=1) > 0.99).all()
     std = pd.DataFrame(mdata.obsm["X_multiview_std"], mdata.obs_names)
-    # A factor that only proteins have is unknown where there are none.
+    # A factor that only proteins carry is unknown for cells without proteins.
     own = int(np.flatnonzero(~mdata.uns["multiview"]["active"]["rna"])[0])
     assert std.loc["c140", own] == pytest.approx(1.0, abs=0.1)
     assert std.loc["c50", own] < 0.3

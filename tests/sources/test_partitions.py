@@ -137,10 +137,10 @@ def lying(change, n=4):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda a: a[:, :2], r"block 2 .* has shape \(10, 2\), but 3 columns were announced"),
+        (lambda a: a[:, :2], r"block 2 .* has shape \(10, 2\), but 3 columns were declared"),
         (lambda a: a.astype(np.float32), "block 2 .* is of type float32, but float64 was"),
         (lambda a: a.astype(str), "block 2 .* is of type <U32, but float64"),
-        (lambda a: a[:4], "block 2 .* has 4 rows, but 10 were announced"),
+        (lambda a: a[:4], "block 2 .* has 4 rows, but 10 were declared"),
         (lambda a: a[0], r"block 2 .* has shape \(3,\)"),
     ],
 )

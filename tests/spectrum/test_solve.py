@@ -418,7 +418,7 @@ BAD_OPTIONS = [
     ({"max_rank": -1}, "max_rank must be a whole number from 0 to 2"),
     ({"max_rank": 3}, "max_rank must be a whole number from 0 to 2"),
     ({"max_rank": 1.5}, "max_rank must be a whole number"),
-    ({"method": "ml"}, "needs the rank"),
+    ({"method": "ml"}, "needs a rank"),
 ]
 
 

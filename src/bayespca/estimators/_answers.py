@@ -220,9 +220,11 @@ class RatingsAnswers(Iterating[F]):
             )
         known = columns >= 0
         if not known.all():
+            unknown = int(np.sum(~known))
+            are, were = ("is", "was") if unknown == 1 else ("are", "were")
             warnings.warn(
-                f"{np.sum(~known)} of {known.size} items are not among those of the fit and were "
-                "left out.",
+                f"{unknown} of {known.size} item{'s' * (known.size != 1)} {are} unknown to the "
+                f"model and {were} left out.",
                 UserWarning,
                 stacklevel=3,
             )

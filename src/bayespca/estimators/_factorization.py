@@ -112,9 +112,10 @@ def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
 
 
 def duplicates_sentence(count: int) -> str:
+    repeat = "1 rating repeats" if count == 1 else f"{count} ratings repeat"
     return (
-        f"{count} ratings are of pairs (user, item) that were rated before: the ratings of each "
-        "such pair were averaged. Keep one of them if that is not what you want."
+        f"{repeat} a (user, item) pair; the ratings of each such pair were averaged. "
+        "Keep one of them if that is not what you want."
     )
 
 

@@ -53,15 +53,15 @@ def refuse_others(X: Input) -> None:
         )
     if isinstance(X, str | os.PathLike):
         raise TypeError(
-            f"X is the path {str(X)!r}, and this estimator reads no files: give the table in it, "
-            "as pandas.read_csv or numpy.load do."
+            f"X is the path {str(X)!r}, but this estimator does not read files: load the table "
+            "first, with pandas.read_csv or numpy.load."
         )
     if is_frame(X):
         _check_columns(X)
     elif not _is_like_an_array(X):
         article = "an" if type(X).__name__[0] in "AEIOUaeiou" else "a"
         what = "None" if X is None else f"{article} {type(X).__name__}"
-        raise TypeError(f"X is {what}, which is no table of numbers: {READ}.")
+        raise TypeError(f"X is {what}, not a table of numbers: {READ}.")
 
 
 def as_numbers(convert: Callable[[], Any], X: Input, *, tensor: bool = False) -> Any:

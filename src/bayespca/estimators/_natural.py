@@ -90,7 +90,7 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
         for name in SCHEDULE:
             if getattr(self, name) != defaults[name]:
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} is for method='gibbs', and the method is "
+                    f"{name}={getattr(self, name)!r} needs method='gibbs', but the method is "
                     f"{self.method!r}: leave it at {defaults[name]}."
                 )
 

@@ -45,7 +45,7 @@ def check_options(estimator: Any, *features: Any, times: Any = None) -> None:
     ]
     if given:
         raise ValueError(
-            f"{given[0]}={getattr(estimator, given[0])!r} is for method='gibbs', and the method is "
+            f"{given[0]}={getattr(estimator, given[0])!r} needs method='gibbs', but the method is "
             f"{estimator.method!r}: leave it at 'auto'."
         )
 

@@ -50,7 +50,10 @@ def numbers(times: Input) -> FloatArray:
     if given.dtype.kind == "M":
         lost = np.flatnonzero(np.isnat(given.ravel()))
         if lost.size:
-            raise ValueError(f"times must be known, but there is none at position {lost[0]}.")
+            raise ValueError(
+                f"times has no value at position {lost[0]} (counting from 0): every rating needs "
+                "a time."
+            )
         return np.asarray(given.astype("datetime64[us]").astype(np.int64) / 1e6)
     where = "position {} (counting from 0)".format
     return _ratings.numbers(given.ravel(), "times", where).reshape(given.shape)

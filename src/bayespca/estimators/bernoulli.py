@@ -166,7 +166,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         fitted = inference.fit(model, rows, _validation.looping(self, callback))
         self._keep(extended(fitted, BernoulliFit), data.features)
         seconds = time.perf_counter() - start
-        found = f"{asked.method}: {self.n_components_} clusters"
+        found = f"{asked.method}: {self.n_components_} cluster{'s' * (self.n_components_ != 1)}"
         _binary.report(self, fitted, data, found, seconds)
         return self
 

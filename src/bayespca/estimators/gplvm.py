@@ -270,13 +270,11 @@ class GPLVM(Transforming, Iterating[GPFit]):
         if self.n_inducing != "auto" and int(self.n_inducing) > n:
             status = status.but(
                 "fewer-inducing",
-                f"n_inducing={self.n_inducing} is more than there are rows: {n} were used.",
+                f"n_inducing={self.n_inducing} exceeds the number of rows: {n} were used.",
             )
         if not varying.all():
             names = ", ".join(_named(data, int(j)) for j in np.flatnonzero(~varying)[:5])
-            status = status.but(
-                "constant-columns", f"Columns that do not vary took no part: {names}."
-            )
+            status = status.but("constant-columns", f"Constant columns were ignored: {names}.")
         return status
 
     def _report(self, fitted: GPFit, values: FloatArray, seconds: float) -> None:

@@ -229,8 +229,9 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         if self.verbose:
             n, p = X.shape
             ranks = fitted.posterior.ranks
+            found = "1 cluster of rank" if len(ranks) == 1 else f"{len(ranks)} clusters of ranks"
             print(
-                f"bayespca: {n}×{p}, {self.method}: {len(ranks)} clusters of ranks "
+                f"bayespca: {n}×{p}, {self.method}: {found} "
                 f"{', '.join(map(str, ranks))}, free energy "
                 f"{fitted.free_energy:.6g} after {fitted.n_iter} sweeps, {seconds:.2f} s"
             )

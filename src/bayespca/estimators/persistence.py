@@ -35,7 +35,7 @@ def save(estimator: AnyEstimator, path: str | os.PathLike[str]) -> None:
     """
     cls, name = type(estimator), type(estimator).__name__
     if ESTIMATORS.get(name) is not cls:
-        raise TypeError(f"a {name} cannot be saved: only {', '.join(sorted(ESTIMATORS))} can.")
+        raise TypeError(f"{name} cannot be saved: only {', '.join(sorted(ESTIMATORS))} can.")
     parameters, encoder = parameter_kinds(cls), Encoder(_records(cls), to_numpy)
     state: Any = estimator.__getstate__()
     _check_known(state, cls)

@@ -314,7 +314,7 @@ def _constant(word: str) -> Json:
 def _int(digits: str) -> int:
     if len(digits) > 17 or abs(int(digits)) > LARGEST_INT:
         raise FlawError(
-            f"{META} holds the whole number {digits[:20]}, which not every reader can hold"
+            f"{META} holds the integer {digits[:20]}, which not every reader can represent"
         )
     return int(digits)
 

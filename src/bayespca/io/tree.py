@@ -372,7 +372,7 @@ def _seed_sequence(seed: Any) -> np.random.SeedSequence:
     try:
         return np.random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
     except (TypeError, ValueError, OverflowError) as error:
-        raise FlawError(f"it holds a seed of no use ({error})") from None
+        raise FlawError(f"it holds an invalid seed ({error})") from None
 
 
 def _check_state(state: dict[str, Any], like: Mapping[str, Any]) -> None:
@@ -384,7 +384,7 @@ def _check_state(state: dict[str, Any], like: Mapping[str, Any]) -> None:
         if not 0 <= number <= most.get(key, 2**128 - 1):
             raise FlawError(f"it holds a random generator whose {key} is out of range")
     if inner.get("inc", 1) % 2 == 0 or ("pos" in inner and not inner["key"].any()):
-        raise FlawError("it holds a random generator that repeats itself")
+        raise FlawError("it holds a random generator in a degenerate state")
 
 
 def _whole_numbers(state: Mapping[str, Any]) -> dict[str, int]:

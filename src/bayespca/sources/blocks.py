@@ -198,7 +198,9 @@ def _open_table(X: Input, block_bytes: int) -> Source:
     names = _names_of(X)
     if hasattr(X, "iloc"):
         if names is None:
-            raise ValueError("a single column was given: a table of one or more columns is needed.")
+            raise ValueError(
+                'got a single column; pass a table with one or more columns, such as df[["a"]].'
+            )
         return _sliced(lambda i, j: X.iloc[i:j], X.shape, "the table", block_bytes, names)
     return _sliced(lambda i, j: X.slice(i, j - i), X.shape, "the table", block_bytes, names)
 

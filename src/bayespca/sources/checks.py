@@ -34,20 +34,20 @@ def block_of(chunk: Any, expected: Expected, i: int, length: int | None) -> Bloc
     if values.ndim != 2 or values.shape[1] != p:
         raise UnusableData(
             f"block {i} of the Dask array (counting from 0) has shape {values.shape}, but {p} "
-            "columns were announced: look at what makes this chunk.",
+            "columns were declared: check the code that creates this chunk.",
             block=i,
         )
     if values.dtype != expected.stored:
         raise UnusableData(
             f"block {i} of the Dask array (counting from 0) is of type {values.dtype}, but "
-            f"{expected.stored} was announced: convert the array with astype, or give the right "
+            f"{expected.stored} was declared: convert the array with astype, or pass the right "
             "dtype or meta where it is made.",
             block=i,
         )
     if length is not None and len(values) != length:
         raise UnusableData(
             f"block {i} of the Dask array (counting from 0) has {len(values)} rows, but "
-            f"{length} were announced: look at what makes this chunk.",
+            f"{length} were declared: check the code that creates this chunk.",
             block=i,
         )
     return values.astype(expected.dtype, copy=False)

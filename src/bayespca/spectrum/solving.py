@@ -131,7 +131,7 @@ def _checked_method(name: str, prior_variance: float | None, max_rank: int | Non
         if not prior_variance > 0:
             raise ValueError(f"prior_variance must be positive, got {prior_variance!r}.")
     if method.needs_rank and max_rank is None:
-        raise ValueError(f"method {name!r} needs the rank: give max_rank.")
+        raise ValueError(f"method {name!r} needs a rank: set max_rank.")
     return method
 
 
