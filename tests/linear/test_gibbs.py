@@ -363,7 +363,7 @@ def test_any_shape_runs(n, q):
 def test_what_double_precision_cannot_hold_is_told():
     rng = np.random.default_rng(0)
     data = compress(1e6 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6)))
-    with pytest.raises(PrecisionError, match="less noise than rounding"):
+    with pytest.raises(PrecisionError, match="below rounding errors"):
         fit(data, 5, prior=Hyper(), schedule=Schedule(), rngs=rng.spawn(1))
 
 
