@@ -96,7 +96,8 @@ def test_noise_that_is_given_stays(monkeypatch):
     quick, _ = sweeps_of(monkeypatch, Y, noise_variance=0.3)
     monkeypatch.setattr(module, "by_covariance", lambda *_, **__: None)
     plain, _ = sweeps_of(monkeypatch, Y, noise_variance=0.3)
-    assert quick.state.noise_variance == plain.state.noise_variance
+    # A chart holds the logarithm of the noise: the way there and back may cost the last digit.
+    assert quick.state.noise_variance == pytest.approx(plain.state.noise_variance, rel=1e-15)
     assert quick.free_energy <= plain.free_energy + 1e-7 * abs(plain.free_energy)
 
 
