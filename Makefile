@@ -13,7 +13,7 @@ MET_BY_OLDEST := $(addprefix tests/, io/test_files.py io/test_writing.py io/test
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test test-all test-oldest torch coverage coverage-formulas dist dist-extras check docs bench bench-dask bench-ratings clean
+.PHONY: demo test test-all test-oldest torch coverage dist dist-extras check docs bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -40,10 +40,6 @@ test-oldest:
 # All tests, with the branches that they take; what they leave out is in build/coverage.
 coverage: $(VENV)/.installed-coverage
 	$(MAKE) test PYTEST_ARGS="$(PYTEST_ARGS) --cov --cov-report=term:skip-covered --cov-report=html"
-
-# Fails if a line or a branch of a formula is not tested by the tests of formulas.
-coverage-formulas: $(VENV)/.installed-coverage
-	$(MAKE) test PYTEST_ARGS="$(PYTEST_ARGS) tests/spectrum --cov=bayespca.spectrum --cov-report=term-missing:skip-covered --cov-fail-under=98"
 
 # Wheel and sdist, twice, because the same files have to give the same bytes; then the wheel in an
 # environment of its own. The sdist gives the same wheel.

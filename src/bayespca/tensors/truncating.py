@@ -25,6 +25,8 @@ Ranks = tuple[int, ...]
 
 # Rounds of the search for the priors of a core.
 ROUNDS = 4
+# Least share of the squares that a slice of the core is given; products over modes stay in range.
+LEAST_SHARE = 1e-30
 
 
 def worthwhile(core: FloatArray, data: TuckerCells, free: tuple[int, ...]) -> Ranks:
@@ -63,7 +65,9 @@ def _energy(squares: FloatArray, data: TuckerCells) -> float:
 
 
 def _core_energy(squares: FloatArray, s2: float) -> float:
-    priors = [_sums(squares, axis) / squares.sum() for axis in range(squares.ndim)]
+    # A slice of exact zeros would have the prior variance 0, and 0/0 below.
+    shares = (_sums(squares, axis) / squares.sum() for axis in range(squares.ndim))
+    priors = [np.maximum(share, LEAST_SHARE) for share in shares]
     priors[0] = priors[0] * squares.sum()
     for _ in range(ROUNDS):
         for axis in range(squares.ndim):
