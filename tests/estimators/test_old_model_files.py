@@ -18,9 +18,10 @@ FOLDER = Path(__file__).parent / "model_files"
 FILES = sorted(FOLDER.glob("*.bpca"))
 
 # Answers are the same up to rounding. The inverse covariance of inducing points magnifies it: from
-# one machine to another, standard deviations of functions differ by up to 2e-5 of themselves.
-# Densities of mixed tables end an iteration for each row.
-ROUNDING = {estimators.GPLVM: 1e-4, estimators.GeneralizedPCA: 1e-9}
+# one machine to another, draws of functions differ by up to 9e-7, and standard deviations of
+# functions by up to 3e-5 of themselves. Densities of mixed tables end an iteration for each row.
+ROUNDING = {estimators.GPLVM: 1e-6, estimators.GeneralizedPCA: 1e-9}
+ROUNDING_OF = {(estimators.GPLVM, "inverse_transform.1"): 1e-4}
 # These are rounding errors alone: the variance of the functions is 6·10⁹ times that of the noise.
 ROUNDED_AWAY = {"version-3-gplvm-map": ("inverse_transform.1",)}
 
@@ -71,7 +72,10 @@ def assert_as_written_down(model, wanted, rounded_away=()):
     assert_equal(parameters(model, wanted["parameter"]), wanted["parameter"])
     rounding = ROUNDING.get(type(model), 1e-12)
     found = answers(model, wanted["input"])
-    assert_close(*(_without(each, rounded_away) for each in (found, wanted["answer"])), rounding)
+    assert found.keys() == wanted["answer"].keys()
+    for name in found.keys() - set(rounded_away):
+        each = ({name: found[name]}, {name: wanted["answer"][name]})
+        assert_close(*each, ROUNDING_OF.get((type(model), name), rounding))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
