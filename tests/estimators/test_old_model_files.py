@@ -17,13 +17,17 @@ from .model_files.standard_deviations import ATTRIBUTES
 FOLDER = Path(__file__).parent / "model_files"
 FILES = sorted(FOLDER.glob("*.bpca"))
 
-# Answers are the same up to rounding. The inverse covariance of inducing points magnifies it: from
-# one machine to another, draws of functions differ by up to 9e-7, and standard deviations of
-# functions by up to 3e-5 of themselves. Densities of mixed tables end an iteration for each row.
+# Answers are the same up to rounding. The inverse covariance of inducing points magnified it when
+# those of GPLVM were written down: in variances of functions, three digits were right. Densities of
+# mixed tables end an iteration for each row.
 ROUNDING = {estimators.GPLVM: 1e-6, estimators.GeneralizedPCA: 1e-9}
-ROUNDING_OF = {(estimators.GPLVM, "inverse_transform.1"): 1e-4}
-# These are rounding errors alone: the variance of the functions is 6·10⁹ times that of the noise.
-ROUNDED_AWAY = {"version-3-gplvm-map": ("inverse_transform.1",)}
+ROUNDING_OF = {
+    (estimators.GPLVM, "inverse_transform.1"): 1e-4,
+    (estimators.GPLVM, "sample"): 1e-5,
+}
+# These were rounding errors alone when they were written down: the variance of the functions is
+# 6·10⁹ times that of the noise.
+ROUNDED_AWAY = {"version-3-gplvm-map": ("inverse_transform.1", "sample")}
 
 
 def _without(arrays, names):

@@ -82,3 +82,47 @@ def log_evidence(y, parameters, signal, noise, points=81, reach=5.0):
         )
     top = max(logs)
     return top + np.log(np.sum(np.exp(np.array(logs) - top))) + len(y) * np.log(step)
+
+
+def variances_of_points(new, X, w, noise):
+    """Variances of Gaussian processes with an unknown mean and unit variance, in long doubles.
+
+    The kernel is the squared exponential, and the noise is that of the values at X.
+    """
+    n, long = len(X), np.longdouble
+    C = _squared_exponential(X, X, w) + noise * np.eye(n, dtype=long)
+    k = _squared_exponential(new, X, w)
+    solved = _eliminated(C, np.concatenate([np.ones((n, 1), long), k.T], axis=1))
+    ones, rest = solved[:, 0], solved[:, 1:]
+    found = 1 - (k * rest.T).sum(axis=1) + (1 - k @ ones) ** 2 / ones.sum()
+    return found.astype(float)
+
+
+def _squared_exponential(X, Z, w):
+    apart = X[:, None, :].astype(np.longdouble) - Z
+    return np.exp(-0.5 * (w * apart**2).sum(axis=2))
+
+
+def _eliminated(A, B):
+    """The solution of AX = B by Gaussian elimination, for a positive definite A."""
+    A, B = A.copy(), B.copy()
+    for i in range(len(A)):
+        factor = A[i + 1 :, i : i + 1] / A[i, i]
+        A[i + 1 :] -= factor * A[i]
+        B[i + 1 :] -= factor * B[i]
+    for i in reversed(range(len(A))):
+        B[i] = (B[i] - A[i, i + 1 :] @ B[i + 1 :]) / A[i, i]
+    return B
+
+
+def averaged(mean, variance, predicted, order=12):
+    """Mean and variance of functions over normal points, by Gauss–Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    weights = weights / weights.sum()
+    m = s = v = 0.0
+    for index in product(range(order), repeat=mean.shape[1]):
+        chosen = list(index)
+        values, spread = predicted(mean + np.sqrt(variance) * nodes[chosen])
+        share = weights[chosen].prod()
+        m, s, v = m + share * values, s + share * values**2, v + share * spread
+    return m, v + s - m**2

@@ -17,12 +17,12 @@ from bayespca import inference
 from bayespca.arrays.namespaces import on_accelerator
 from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, RandomState
 from bayespca.inference.result import extended
-from bayespca.nonlinear import posterior as read
+from bayespca.nonlinear import new_rows
 from bayespca.nonlinear.data import prepared
 from bayespca.nonlinear.fit import FEW_ROWS, GPFit, GPModel, MapModel
 from bayespca.nonlinear.kernels import Kernel, kernel_named
 from bayespca.nonlinear.pairs import HOST, ArrayPairs, Pairs
-from bayespca.nonlinear.posterior import GPPosterior
+from bayespca.nonlinear.posterior import GPPosterior, predicted, sampled
 from bayespca.nonlinear.start import MOST_ROWS
 from bayespca.sources.data import Data
 from bayespca.spectrum.records import Status
@@ -295,7 +295,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         They follow from the observed cells, in units of the length scales.
         """
         values = self._read(X)
-        latent = read.placed(self.posterior_, _wide(values)).best
+        latent = new_rows.placed(self.posterior_, _wide(values)).best
         mean, std = latent.mean.astype(values.dtype), np.sqrt(latent.variance).astype(values.dtype)
         return (mean, std) if return_std else mean
 
@@ -303,7 +303,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         """Rows at given latent points, without noise; `return_std` adds standard deviations."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.embedding_)
-        mean, variance = read.predicted(self.posterior_, _wide(T))
+        mean, variance = predicted(self.posterior_, _wide(T))
         mean, std = mean.astype(T.dtype), np.sqrt(variance).astype(T.dtype)
         return (mean, std) if return_std else mean
 
@@ -317,7 +317,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         """
         values = self._read(X)
         wide = _wide(values)
-        mean, variance = read.filled(self.posterior_, read.placed(self.posterior_, wide))
+        mean, variance = new_rows.filled(self.posterior_, new_rows.placed(self.posterior_, wide))
         holes = np.isnan(wide)
         filled = np.where(holes, mean, wide).astype(values.dtype)
         std = np.where(holes, np.sqrt(variance + self.posterior_.noise), 0.0)
@@ -326,14 +326,14 @@ class GPLVM(Transforming, Iterating[GPFit]):
     def denoise(self, X: Input) -> Numbers:
         """Posterior mean of rows without their noise."""
         values = self._read(X)
-        modes = read.placed(self.posterior_, _wide(values))
-        return read.filled(self.posterior_, modes)[0].astype(values.dtype)
+        modes = new_rows.placed(self.posterior_, _wide(values))
+        return new_rows.filled(self.posterior_, modes)[0].astype(values.dtype)
 
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
         """Log predictive density of the known cells of each row."""
-        return read.log_density(self.posterior_, _wide(self._read(X)))
+        return new_rows.log_density(self.posterior_, _wide(self._read(X)))
 
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
@@ -345,7 +345,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {n_samples!r}.")
         seed = self.random_state if random_state is None else random_state
-        X = read.sampled(self.posterior_, int(n_samples), _validation.generator(seed))
+        X = sampled(self.posterior_, int(n_samples), _validation.generator(seed))
         return X.astype(self.fit_.dtype)
 
     # --- contracts -----------------------------------------------------------------------------

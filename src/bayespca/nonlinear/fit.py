@@ -65,8 +65,9 @@ class GPFit(Fit[GPPosterior]):
 
         NaN for point-estimated latent points, which have no evidence.
         """
-        estimated = not self.posterior.variance.any()
-        return np.nan if estimated else self.linear_free_energy - self.free_energy
+        if self.posterior.has_points:
+            return np.nan
+        return self.linear_free_energy - self.free_energy
 
     @property
     def n_components(self) -> int:
@@ -245,8 +246,8 @@ class MapModel(Model[GPData, MapState, GPFit]):
         at = point.at
         (N, D), s = data.shape, float(np.exp(ratio))
         factor = cho_factor(covariance(at.Z, at.hyper) + np.eye(N) / s, lower=True)
-        Ci = cho_solve(factor, np.eye(N))
-        u = Ci.sum(axis=1)
+        # Solved for each right-hand side: a product with the inverse would lose their digits.
+        u = cho_solve(factor, np.ones(N))
         total = float(u.sum())
         mean = (u @ data.centred) / total if data.center else np.zeros(D)
         signal = found.signal * data.unit**2
@@ -260,10 +261,10 @@ class MapModel(Model[GPData, MapState, GPFit]):
             v=at.hyper.v,
             b=at.hyper.b,
             e=at.hyper.e,
-            inverse=Ci,
+            inverse=cho_solve(factor, np.eye(N)),
             precise=rank_one[None],
             kind=np.zeros(D),
-            weights=Ci @ (data.centred - mean) * data.unit,
+            weights=cho_solve(factor, data.centred - mean) * data.unit,
             centre=np.full((1, N), 1 / total if data.center else 0.0),
             offset=data.mean + mean * data.unit,
             signal=np.full(D, signal),

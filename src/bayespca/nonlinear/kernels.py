@@ -191,6 +191,23 @@ def variance(X: FloatArray, hyper: KernelHyper) -> FloatArray:
     return found + hyper.b.sum() + hyper.e.sum()
 
 
+def slopes_between(X: FloatArray, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """Derivatives of `between` with respect to each coordinate of X: (N, Q, M)."""
+    found = np.zeros((*X.shape, len(Z)))
+    if hyper.w.size:
+        smooth = KernelHyper(hyper.w, *(np.empty(0),) * 3)
+        apart = Z.T - X[:, :, None]
+        found += hyper.w[:, None] * apart * between(X, Z, smooth)[:, None, :]
+    if hyper.v.size:
+        found += hyper.v[:, None] * Z.T
+    return found
+
+
+def slopes_of_variance(X: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """Derivatives of `variance` with respect to each coordinate of X: (N, Q)."""
+    return 2 * hyper.v * X if hyper.v.size else np.zeros_like(X)
+
+
 def squared_distances(Z: FloatArray, w: FloatArray) -> FloatArray:
     """Σ w_q (z_q − z'_q)² of all pairs."""
     A = Z * np.sqrt(w)

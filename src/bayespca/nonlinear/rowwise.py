@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.packing import unpacked
-from bayespca.arrays.types import FloatArray, Matrix
+from bayespca.arrays.types import FloatArray, Index, Matrix
 
 from .kernels import KernelHyper, squared_distances
 from .pairs import HOST, first_exponential
@@ -20,7 +20,7 @@ class Latent:
     mean: Matrix
     variance: Matrix
 
-    def rows(self, which: slice) -> Latent:
+    def rows(self, which: slice | Index) -> Latent:
         return Latent(self.mean[which], self.variance[which])
 
     @property
