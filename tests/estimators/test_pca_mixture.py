@@ -266,6 +266,14 @@ def test_scale_of_the_data(fitted, factor):
     assert scaled.predict_proba(X * factor) == pytest.approx(model.predict_proba(X), abs=1e-6)
 
 
+@pytest.mark.parametrize("noise", ["isotropic", "per-feature"])
+def test_densities_are_in_the_units_of_the_data_also_if_a_column_is_constant(noise):
+    X = np.column_stack([simulated(0)[0], np.full(450, 7.0)])
+    models = [PCAMixture(2, noise=noise, random_state=0).fit(X * f) for f in (1.0, 1000.0)]
+    first, other = (model.score(X * f) for model, f in zip(models, (1.0, 1000.0), strict=True))
+    assert other == pytest.approx(first - X.shape[1] * np.log(1000.0), abs=1e-6)
+
+
 def test_names_of_features(fitted):
     _, X, _ = fitted
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(10)])

@@ -162,15 +162,17 @@ def in_units(cluster: Posterior, location: FloatArray, unit: float, live: Labels
     """Convert a cluster from unit scale to the units of the data, with constant columns put back.
 
     Where features have their own scales, the scales carry the units; elsewhere the variances do.
+    Constant columns get the mean noise of the others, so that densities do not depend on units.
     """
-    mean, scale = location.copy(), np.ones(location.size)
+    mean = location.copy()
     mean[live] += cluster.mean * unit
+    scale = np.full(location.size, np.sqrt(np.mean(cluster.scale**2)))
     scale[live] = cluster.scale
     components = np.zeros((cluster.components.shape[0], location.size))
     components[:, live] = fixed_signs(cluster.components)
     placed = replace(cluster, mean=mean, scale=scale, components=components)
     if (cluster.scale != 1).any():
-        scale[live] *= unit
+        scale *= unit
         return placed
     return replace(
         placed,
