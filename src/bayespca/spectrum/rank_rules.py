@@ -234,10 +234,8 @@ def _least_error(z: FloatArray, beta: float) -> float:
         other, other_slope = beta * phi + (1 - beta) / y, beta * slope - (1 - beta) / y**2
         return y * (slope / phi + other_slope / other) + 4
 
-    high = 2.0
-    while excess(high) < 0:
-        high *= 2
-    return float(brentq(excess, 1 + 1e-9, high, xtol=1e-12))
+    # The largest of all is √3, of a square matrix whose noise has equal singular values.
+    return float(brentq(excess, 1 + 1e-9, 2.0, xtol=1e-12))
 
 
 def parallel_analysis(
