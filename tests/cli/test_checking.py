@@ -41,7 +41,7 @@ def files(tmp_path):
 
 def test_no_alarm_ends_with_0(files):
     model, calm, _ = files
-    assert "no of 6 rows with alarms" in output_inside("check", model, calm, rc=0)
+    assert "none of 6 rows has alarms" in output_inside("check", model, calm, rc=0)
 
 
 def test_alarms_are_named_and_end_with_3(files):
@@ -84,7 +84,7 @@ def test_limits_from_clean_rows(files, tmp_path):
     assert limits[1] == pytest.approx(limits[0] * factor)
     assert limits[1] != limits[0]
     failed = output_inside("check", model, faulty, "--clean", good, "--alpha", "0.001", rc=1)
-    assert "need 999 clean rows or more, and there are 120" in failed
+    assert "need 999 clean rows or more, but there are 120" in failed
 
 
 def test_workbooks_in_and_out(files, tmp_path):

@@ -154,7 +154,7 @@ def test_options_of_a_pca_of_numbers_ask_for_one(folder):
     assert "160 samples × 5 features" in said
     assert "Without --scale, 'smokes', 'pain', 'city' would be analysed as well." in said
     said = run_inside("fit", "x.csv", "--scale", "--likelihood", "auto", rc=1)
-    assert "--likelihood means nothing with --scale: leave one out." in said
+    assert "--likelihood cannot be used with --scale: leave one out." in said
 
 
 def test_a_label_is_no_feature(folder):
@@ -285,7 +285,7 @@ def test_saved_models_meet_new_rows(folder):
     assert "not analysed" not in said
     assert list(pd.read_csv("full.csv")) == names
     said = run("impute", "x.csv", "--model", "m.bpca", "-o", "f.csv", "--numbers-only", rc=1)
-    assert "--numbers-only means nothing for --model" in said
+    assert "--numbers-only does not apply to --model" in said
 
 
 # --- what is refused ---------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_saved_models_meet_new_rows(folder):
             "'mood' holds numbers, which have an order: use --likelihood m",
         ),
         (["--numbers-only", "--likelihood", "auto"], "--numbers-only contradicts --likelihood"),
-        (["--curves", "--likelihood", "auto"], "--likelihood means nothing for curves"),
+        (["--curves", "--likelihood", "auto"], "--likelihood does not apply to curves"),
     ],
 )
 def test_what_will_not_do_is_said_by_name(options, said, folder):

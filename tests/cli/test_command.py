@@ -359,11 +359,11 @@ def test_a_model_of_other_columns(folder):
 @pytest.mark.parametrize(
     ("name", "option", "sentence"),
     [
-        ("x.npy", ["--delimiter", ","], "the option --delimiter means nothing for .npy files"),
-        ("x.npy", ["--drop", "a"], "the option --drop means nothing for .npy files"),
-        ("x.csv", ["--array", "X"], "the option --array means nothing for .csv files"),
-        ("x.parquet", ["--na", "-1"], "the option --na means nothing for .parquet files"),
-        ("x.npz", ["--no-header"], "the option --header means nothing for .npz files"),
+        ("x.npy", ["--delimiter", ","], "the option --delimiter does not apply to .npy files"),
+        ("x.npy", ["--drop", "a"], "the option --drop does not apply to .npy files"),
+        ("x.csv", ["--array", "X"], "the option --array does not apply to .csv files"),
+        ("x.parquet", ["--na", "-1"], "the option --na does not apply to .parquet files"),
+        ("x.npz", ["--no-header"], "the option --header does not apply to .npz files"),
         ("x.csv", ["--label", "kind"], "--label colours the samples in a report"),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_file_without_affine_says_so(folder):
         (("mask.nii", "-o", "out.nii"), "holds an image of 9×8×6 voxels"),
         (("dwi.nii.gz", "-o", "out.csv"), "must end with .nii or .nii.gz"),
         (("dwi.nii.gz", "-o", "dwi.nii.gz"), "would write"),
-        (("dwi.nii.gz", "-o", "out.nii", "--scale"), "--scale means nothing for an image"),
+        (("dwi.nii.gz", "-o", "out.nii", "--scale"), "--scale does not apply to an image"),
         (("dwi.nii.gz", "-o", "out.nii", "--na", "x"), "how to read a table"),
         (("none.nii", "-o", "out.nii"), "does not exist"),
         (("text.nii", "-o", "out.nii"), "cannot be read as NIfTI"),

@@ -73,8 +73,8 @@ def test_tensors_for_people(folder):
     np.save("t.npy", tensor())
     assert "A core of 1 × 1 × 1 makes up this tensor." in run("fit", "t.npy")
     said = run("fit", "t.npy", "--scale", rc=1)
-    assert "--scale means nothing for a tensor: leave it out." in said
-    assert "--clusters means nothing" in run("fit", "t.npy", "--clusters", "2", rc=1)
+    assert "--scale does not apply to a tensor: leave it out." in said
+    assert "--clusters does not apply" in run("fit", "t.npy", "--clusters", "2", rc=1)
     assert "options on how to read a table" in run("fit", "t.npy", "--transpose", rc=1)
 
 
@@ -94,7 +94,7 @@ def test_clusters_for_people(folder):
     write_two_groups()
     said = run("fit", "x.csv", "--clusters", "2")
     assert "These rows fall into two clusters, as requested." in said
-    assert "--center means nothing for clusters" in run(
+    assert "--center does not apply to clusters" in run(
         *("fit", "x.csv", "--clusters", "2", "--no-center"), rc=1
     )
     assert "number of at least 1, or" in run("fit", "x.csv", "--clusters", "0", rc=2)
@@ -143,12 +143,12 @@ def test_curves_for_people(folder):
     assert "These data lie along one curved dimension." in said
     assert "nats more, than a linear PCA" in said
     assert "dimension 1 relevance" in said
-    assert "--scale means nothing for curves" in run("fit", "c.csv", "--curves", "--scale", rc=1)
+    assert "--scale does not apply to curves" in run("fit", "c.csv", "--curves", "--scale", rc=1)
     assert "are different models" in run("fit", "c.csv", "--curves", "--binary", rc=1)
     said = run("fit", "c.csv", "--curves", "--noise", "both", rc=1)
     assert "noise must be one of 'isotropic', 'per-feature'" in said
     np.save("t.npy", tensor())
-    assert "for which --curves means nothing" in run("fit", "t.npy", "--curves", rc=1)
+    assert "to which --curves does not apply" in run("fit", "t.npy", "--curves", rc=1)
 
 
 def test_zeros_and_ones(folder):

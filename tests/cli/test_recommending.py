@@ -48,12 +48,12 @@ def test_predictions_of_a_saved_model(folder, model):
     found = read(out)
     assert found.columns.tolist() == ["user", "item", "prediction", "std", "known"]
     assert found["known"].tolist() == ["both", "both", "item", "user", "neither", "item"]
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         mean, std = model.predict([100, 101, 999, 100, 999, -1], [3, 4, 5, 77, 77, 3], True)
     np.testing.assert_allclose(found["prediction"], mean)
     np.testing.assert_allclose(found["std"], std)
-    assert "2 users are not among those of the fit (999, ann)" in said
-    assert "1 item is not among those of the fit (77)" in said
+    assert "2 users were not in the fit (999, ann)" in said
+    assert "1 item was not in the fit (77)" in said
     assert "Ids of the users of the fit are numbers, as 100." in said
     _, said = printed_inside("predict", "m.bpca", "p.csv", "-o", "out.parquet")
     assert "note" not in said
@@ -93,7 +93,7 @@ def test_recommendations_of_a_saved_model(folder, model):
     assert read(printed_inside("recommend", "m.bpca", "-n", 1)[0])["user"].nunique() == 30
     out, said = printed_inside("recommend", "m.bpca", "--user", "nobody", "--user", 104, "-n", 1)
     assert read(out)["known"].tolist() == ["item", "both"]
-    assert "1 user is not among those of the fit (nobody)" in said
+    assert "1 user was not in the fit (nobody)" in said
     out, _ = printed_inside("recommend", "n.bpca", "--user", "u104")
     assert len(read(out)) == min(10, 20 - np.sum(simulated()[0] == 104))
 
@@ -128,7 +128,7 @@ def test_predictions_for_people_who_were_not_there(folder, model):
     np.testing.assert_allclose(found["std"][[0, 2]], std)
     assert found["prediction"][1] == pytest.approx(model.predict(100, 7))
     assert found["known"].tolist() == ["both", "both", "both", "item", "user"]
-    assert "1 user is not among those of the fit (max)" in said
+    assert "1 user was not in the fit (max)" in said
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_predictions_for_people_who_were_not_there(folder, model):
         ("recommend m.bpca --user 104 --new n.csv", "give only one of them"),
         ("recommend m.bpca --new p.csv", "rating"),
         ("recommend m.bpca -o out.doc", "not one that can be written"),
-        ("transform m.bpca p.csv", "there is bayespca predict and recommend and ratings for it"),
+        ("transform m.bpca p.csv", "use bayespca predict or recommend or ratings instead"),
     ],
 )
 def test_mistakes(arguments, message, folder):

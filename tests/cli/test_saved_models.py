@@ -104,7 +104,7 @@ def test_clusters_of_saved_mixtures(folder):
     output("impute", "b.csv", "--model", "b.bpca", "-o", "f.csv")
     assert 0 < pd.read_csv("f.csv")["gene 0"][0] < 1
     said = run("denoise", "b.csv", "--model", "b.bpca", "-o", "g.csv", rc=1)
-    assert "bayespca denoise cannot use: there is bayespca transform and impute for it" in said
+    assert "bayespca denoise cannot use: use bayespca transform or impute instead" in said
     assert "has no such spread" in run(
         *("impute", "b.csv", "--model", "b.bpca", "-o", "f.csv", "--std"), rc=1
     )

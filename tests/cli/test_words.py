@@ -48,7 +48,7 @@ def test_examples_are_commands(name):
         (["--clusters", "90"], "lower --clusters."),
         (["--clusters", "2", "--n-components", "0.3"], "--n-components must be 'auto', a whole"),
         (["--method", "vb", "--prior-variance", "0"], "--prior-variance must be positive"),
-        (["--delimiter", ";"], "the option --delimiter means nothing"),
+        (["--delimiter", ";"], "the option --delimiter does not apply to .npy files"),
     ],
 )
 def test_messages_name_options_as_they_are_typed(options, sentence, tmp_path):

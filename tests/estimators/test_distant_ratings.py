@@ -135,7 +135,7 @@ def test_duplicates_are_averaged_and_told(synchronous):
     assert_same(found, expected, twice)
 
 
-@pytest.mark.filterwarnings("ignore:.* not among those of the fit")
+@pytest.mark.filterwarnings("ignore:.* not in the fit")
 def test_predictions_are_lazy(synchronous):
     frame = table()
     given = dd.from_pandas(frame, npartitions=3)

@@ -259,7 +259,7 @@ def test_standard_deviations_with_noise_and_without(fitted):
 
 
 def test_who_is_not_known_has_the_answer_of_the_prior(fitted):
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         mean, std = fitted.predict(-1, -1, return_std=True)
     posterior = fitted.posterior_
     H = fitted.n_components_
@@ -269,20 +269,20 @@ def test_who_is_not_known_has_the_answer_of_the_prior(fitted):
     assert std**2 == pytest.approx(variance + fitted.noise_variance_)
     _, known = fitted.predict(0, 0, return_std=True)
     assert std > 3 * known
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         by_nobody = fitted.predict(-1, 0)
     assert by_nobody == pytest.approx(fitted.mean_ + fitted.item_biases_[0])
 
 
 def test_who_is_not_known_is_said(fitted):
-    sentence = r"2 users are not among those of the fit \(-1, 999\): .* for an unknown user"
+    sentence = r"2 users were not in the fit \(-1, 999\): .* for an unknown user"
     with pytest.warns(UserWarning, match=sentence):
         fitted.predict([-1, 0, 999], 0)
-    with pytest.warns(UserWarning, match=r"1 item is not among those of the fit \(77\)"):
+    with pytest.warns(UserWarning, match=r"1 item was not in the fit \(77\)"):
         fitted.predict(0, 77)
-    with pytest.warns(UserWarning, match="1 user is not among"):
+    with pytest.warns(UserWarning, match="1 user was not in"):
         fitted.recommend(999)
-    with pytest.warns(UserWarning, match="1 item is not among"):
+    with pytest.warns(UserWarning, match="1 item was not in"):
         fitted.predict_new([1], [3.0], targets=[3, 999])
     assert fitted.known([-1, 0, 999], 0).tolist() == [False, True, False]
     assert fitted.known([0, 1], [77, 3]).tolist() == [False, True]
@@ -340,7 +340,7 @@ def test_recommendations(fitted):
     assert sorted(everything) == list(range(X.shape[1]))
     left, _ = fitted.recommend(7, n=1000)
     assert sorted(left) == new.tolist()
-    with pytest.warns(UserWarning, match="1 user is not among"):
+    with pytest.warns(UserWarning, match="1 user was not in"):
         liked, _ = fitted.recommend(-1, n=1000)
     np.testing.assert_array_equal(liked, np.argsort(-fitted.item_biases_, kind="stable"))
     assert fitted.recommend(7, n=0)[0].size == 0
@@ -388,7 +388,7 @@ def test_a_new_user_is_folded_in(method):
 
 def test_a_new_user_without_ratings_is_not_known(fitted):
     mean, std = fitted.predict_new([], [], return_std=True)
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         expected, expected_std = fitted.predict(-1, fitted.items_, return_std=True)
     np.testing.assert_allclose(mean, expected)
     np.testing.assert_allclose(std, expected_std)
@@ -506,11 +506,11 @@ def test_rows_and_columns_without_ratings_have_the_answer_of_the_prior():
     assert "users without any rating: 2." in str(model.status_)
     assert "items without any rating: 1." in str(model.status_)
     # The prior is updated once more than the posteriors, so deviations differ a little.
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         mean, std = model.predict([3, 999], 0, return_std=True)
     assert mean[0] == pytest.approx(mean[1])
     assert std[0] == pytest.approx(std[1], rel=1e-4)
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         mean, std = model.predict(0, [7, 999], return_std=True)
     assert mean[0] == pytest.approx(mean[1])
     assert std[0] == pytest.approx(std[1], rel=1e-4)
@@ -528,7 +528,7 @@ def test_the_smallest_data(method, biases):
         # Without biases no mean is subtracted, so equal ratings of 3 are not all zero.
         if biases or not values[0]:
             assert "All ratings are the same" in str(told[0].message)
-        with pytest.warns(UserWarning, match="not among those of the fit"):
+        with pytest.warns(UserWarning, match="not in the fit"):
             mean, std = model.predict(["u", "nobody"], 0, return_std=True)
         assert np.isfinite(mean).all()
         assert (std > 0).all()
@@ -588,7 +588,7 @@ def test_cloning_parameters_and_pickling(fitted):
     np.testing.assert_array_equal(predictions(again), predictions(fitted))
 
 
-@pytest.mark.filterwarnings("ignore:1 user is not among")
+@pytest.mark.filterwarnings("ignore:1 user was not in")
 @pytest.mark.parametrize("kind", ["whole numbers", "floats", "strings", "flags"])
 @pytest.mark.parametrize("method", METHODS)
 def test_files(kind, method, tmp_path):
@@ -704,7 +704,7 @@ def test_ids_of_another_type_are_told(known, asked, words):
         model.predict(others, PAIRS[:, 1])
     with pytest.raises(ValueError, match="give ids in the type that they had in the fit"):
         model.predict([*users, others[0]], [0] * (len(users) + 1))
-    with pytest.warns(UserWarning, match="1 user is not among"):
+    with pytest.warns(UserWarning, match="1 user was not in"):
         assert model.predict([known(9)], [0]).shape == (1,)
 
 

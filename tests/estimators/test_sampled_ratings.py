@@ -104,7 +104,7 @@ def test_a_new_user_is_as_one_who_was_there(model):
     np.testing.assert_allclose(best, np.sort(mean[left])[::-1][:4])
 
 
-@pytest.mark.filterwarnings("ignore:.* not among those of the fit")
+@pytest.mark.filterwarnings("ignore:.* not in the fit")
 def test_who_is_not_known_has_the_answer_of_the_prior(model):
     mean, std = model.predict([-1, 0, -1, 0], [0, 999, 999, 0], return_std=True)
     assert mean[2] == pytest.approx(model.mean_, abs=0.3)
@@ -293,7 +293,7 @@ def test_what_a_user_has_rated_at_all_counts():
     assert errors[True] < 0.75 * errors[False]
 
 
-@pytest.mark.filterwarnings("ignore:.* not among those of the fit")
+@pytest.mark.filterwarnings("ignore:.* not in the fit")
 def test_someone_new_is_expected_to_be_like_those_who_rate_the_same():
     X, _, seen, y = with_habits()
     i, j = np.nonzero(seen)
@@ -323,7 +323,7 @@ def test_whose_habits_are_not_known_is_uncertain():
     _, std = model.predict(np.arange(360, 400)[:, None], model.items_, return_std=True)
     # Variances are 1 for habits, 0.3² for the rest of the biases, and 0.8² for the noise.
     assert np.median(std) == pytest.approx(np.sqrt(1 + 0.09 + 0.64), rel=0.15)
-    with pytest.warns(UserWarning, match="not among those of the fit"):
+    with pytest.warns(UserWarning, match="not in the fit"):
         _, wide = model.predict(-1, model.items_, return_std=True)
     np.testing.assert_allclose(wide, np.median(std, axis=0), rtol=0.15)
 

@@ -54,7 +54,7 @@ def test_text_is_never_a_formula_and_never_refused(tmp_path):
 def test_what_a_sheet_cannot_hold_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(excel_files, "MOST_ROWS", 3)
     table = Table(np.ones((3, 2)), ["a", "b"], None, "")
-    with pytest.raises(ValueError, match=r"holds 3 rows with that of the names.*are 4 and 2"):
+    with pytest.raises(ValueError, match=r"holds 3 rows, including the names.*are 4 and 2"):
         write_table(tmp_path / "t.xlsx", table)
     assert not list(tmp_path.iterdir())
 

@@ -89,5 +89,5 @@ def test_too_few_rows_are_answered_in_a_sentence():
     with pytest.raises(ValueError, match="give 20 or more, there are 12"):
         monitoring.calibrate(model, good[:12])
     clean = monitoring.calibrate(model, good)
-    with pytest.raises(ValueError, match="need 99 clean rows or more, and there are 60"):
+    with pytest.raises(ValueError, match="need 99 clean rows or more, but there are 60"):
         monitoring.statistics(model, good, alpha=0.01, calibration=clean)

@@ -360,14 +360,14 @@ def test_a_text_column_in_parquet(tmp_path):
     pq.write_table(pa.table({"a": [1.0], "city": ["Bonn"]}), tmp_path / "x.parquet")
     source = open_source(tmp_path / "x.parquet")
     assert source.names == ["a"]
-    assert source.notes == ("column 'city' was set aside (text)",)
+    assert source.notes == ("column 'city' was skipped (text)",)
 
 
 def test_a_text_column_in_csv(tmp_path):
     (tmp_path / "x.csv").write_text("a,city\n1,Bonn\n2,Bonn")
     source = open_source(tmp_path / "x.csv")
     assert source.names == ["a"]
-    assert source.notes == ("column 'city' was set aside (text)",)
+    assert source.notes == ("column 'city' was skipped (text)",)
 
 
 @pytest.mark.parametrize("n", [2, 5000])

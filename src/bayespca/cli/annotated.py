@@ -70,7 +70,7 @@ def _check(
         raise ValueError(f"--{shown} cannot be combined with --out: leave one of them out.")
     if how != How(array=how.array):
         raise ValueError(
-            f"{data} is annotated: options on how to read a table mean nothing for it."
+            f"{data} is annotated: options on how to read a table do not apply to it."
         )
     if columns.likelihood not in (None, "auto") and columns.for_all() is None:
         raise ValueError("Annotated data have one --likelihood for all genes.")

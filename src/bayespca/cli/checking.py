@@ -105,8 +105,9 @@ def _show(found: Monitoring, alarms: list[dict[str, Any]], title: str, notes: li
     rows = screen.counted(n, "row")
     out.print(Text.assemble((screen.shown(title), "bold"), f"  {rows}"))
     out.print()
+    has = "have" if flagged > 1 else "has"
     each = f"{100 * found.alpha:g} % of clean rows exceed each limit"
-    out.print(Padding(f"{flagged or 'no'} of {n} rows with alarms; {each}", (0, 2)))
+    out.print(Padding(f"{flagged or 'none'} of {rows} {has} alarms; {each}", (0, 2)))
     if alarms:
         out.print()
         out.print(Padding(_grid(alarms[:LISTED]), (0, 2)))

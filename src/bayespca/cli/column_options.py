@@ -85,7 +85,7 @@ class ColumnKinds:
     def refuse(self, what: str) -> None:
         """Raise if any of these options is given; `what` names the model that has none of them."""
         for name in [*self.named(), *(["--numbers-only"] * self.numbers_only)]:
-            raise ValueError(f"{name} means nothing for {what}: leave it out.")
+            raise ValueError(f"{name} does not apply to {what}: leave it out.")
 
     def named(self) -> list[str]:
         """Given options that request columns of all kinds."""

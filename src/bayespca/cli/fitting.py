@@ -198,7 +198,7 @@ def _about(given: Input, model: BayesianPCA, *, seconds: float) -> dict[str, str
     """Lines for the report on how it was made."""
     details = {"file": given.file.path.name}
     if given.aside:
-        details["columns set aside"] = ", ".join(f"{k} ({why})" for k, why in given.aside.items())
+        details["columns skipped"] = ", ".join(f"{k} ({why})" for k, why in given.aside.items())
     details["seed"] = str(model.random_state)
     details["command"] = "bayespca " + " ".join(sys.argv[1:])
     details["time"] = f"{seconds:.1f} s"

@@ -63,9 +63,9 @@ def refuse_for_images(fitting: Fitting, how: How, **others: object) -> None:
         *fitting.changed(),
         *(name for name, given in others.items() if given is not None),
     ]:
-        raise ValueError(f"{_named(name)} means nothing for an image: leave it out.")
+        raise ValueError(f"{_named(name)} does not apply to an image: leave it out.")
     if how != How():
-        raise ValueError("Options on how to read a table mean nothing for an image.")
+        raise ValueError("Options on how to read a table do not apply to an image: leave them out.")
 
 
 def _named(field: str) -> str:

@@ -45,14 +45,14 @@ class AskedModel:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, fitting: Fitting, outputs: FitOutputs, where: Computing) -> None:
-        """Raise for options that mean nothing for such a model."""
+        """Raise for options that do not apply to such a model."""
         unused = [name for name in fitting.changed() if name not in (*self.takes, "seed")]
         unused += ["loadings"] * (outputs.loadings is not None)
         unused += ["stability"] * bool(outputs.stability)
         unused += [name for name in ("dask", "workers", "stream") if getattr(where, name)]
         for name in unused:
             option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} means nothing for {self.what}: leave it out.")
+            raise ValueError(f"{option} does not apply to {self.what}: leave it out.")
 
 
 def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel | None:
@@ -67,7 +67,7 @@ def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel
     is_tensor = is_tensor_file(data, how)
     if is_tensor and others:
         raise ValueError(
-            f"{data} holds a tensor, for which {others[0]} means nothing: leave it out."
+            f"{data} holds a tensor, to which {others[0]} does not apply: leave it out."
         )
     if is_tensor:
         return _tucker(fitting)

@@ -112,7 +112,7 @@ class Choice:
         columns, table = self.columns, given.table
         if columns.named() and (table is None or self.instead):
             what = self.instead[0] if self.instead else "data that are not in memory"
-            raise ValueError(f"{columns.named()[0]} means nothing with {what}: leave one out.")
+            raise ValueError(f"{columns.named()[0]} cannot be used with {what}: leave one out.")
         found = None
         if table is not None and not (columns.numbers_only or self.instead):
             found = _mixed(given, table, columns, self.label)

@@ -62,8 +62,8 @@ def saved(path: Path, verb: str) -> Any:
     verbs = uses_of(model).verbs()
     if verb not in verbs:
         raise ValueError(
-            f"{path} holds a {type(model).__name__}, which bayespca {verb} cannot use: there is "
-            f"bayespca {' and '.join(verbs)} for it."
+            f"{path} holds a {type(model).__name__}, which bayespca {verb} cannot use: use "
+            f"bayespca {' or '.join(verbs)} instead."
         )
     return model
 

@@ -47,10 +47,10 @@ def strangers_sentence(ids: Input, found: Places, what: str) -> str | None:
     given = [ids] if not found.ndim else list(np.asarray(_identifiers.column(ids, what)).ravel())
     names = list(dict.fromkeys(str(given[i]) for i in unknown.tolist()))
     some = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-    count = f"1 {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
+    count = f"1 {what} was" if len(names) == 1 else f"{len(names)} {what}s were"
     return (
-        f"{count} not among those of the fit ({some}): predictions for an unknown {what} come "
-        "from the prior, with a wide standard deviation."
+        f"{count} not in the fit ({some}): predictions for an unknown {what} come from the prior, "
+        "with a wide standard deviation."
     )
 
 

@@ -217,7 +217,7 @@ def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -
     table = file.read()
     notes = notes_on_columns(file.layout)
     empty = [name for name, why in table.aside.items() if why == "empty"]
-    _warn_about_columns([*notes, *(f"column {name!r} was set aside (empty)" for name in empty)])
+    _warn_about_columns([*notes, *(f"column {name!r} was skipped (empty)" for name in empty)])
     return table
 
 

@@ -86,9 +86,8 @@ def write_sheet(path: Path, tables: Iterable[Arrow]) -> None:
 def _check_size(n_rows: int, n_columns: int) -> None:
     if n_rows > MOST_ROWS or n_columns > MOST_COLUMNS:
         raise ValueError(
-            f"a sheet of Excel holds {MOST_ROWS:,} rows with that of the names, and "
-            f"{MOST_COLUMNS:,} columns, and there are {n_rows:,} and {n_columns:,}: write .csv or "
-            ".parquet."
+            f"a sheet of Excel holds {MOST_ROWS:,} rows, including the names, and {MOST_COLUMNS:,} "
+            f"columns, but there are {n_rows:,} and {n_columns:,}: write .csv or .parquet."
         )
 
 

@@ -122,7 +122,7 @@ APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
 
 
 def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
-    """Raise for options that mean nothing for the format of a file."""
+    """Raise for options that do not apply to the format of a file."""
     for field in fields(How):
         if getattr(how, field.name) != field.default and field.name not in (
             *apply,
@@ -130,6 +130,6 @@ def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
             "texts",
         ):
             raise ValueError(
-                f"{path}: the option {field.name} means nothing for {path.suffix} files; "
+                f"{path}: the option {field.name} does not apply to {path.suffix} files; "
                 "leave it out."
             )

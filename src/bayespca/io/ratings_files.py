@@ -357,7 +357,7 @@ def _read_arrow(
     path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
 ) -> RatingColumns:
     if how != replace(How(), missing=how.missing):
-        raise ValueError(f"{path}: delimiter, decimal and header mean nothing for {path.suffix}.")
+        raise ValueError(f"{path}: delimiter, decimal and header do not apply to {path.suffix}.")
     pa = need("pyarrow", f"reading {path}")
     names = _schema(path).names
     called = tuple(names[j] for j in _chosen(names, len(names), columns, roles, path))

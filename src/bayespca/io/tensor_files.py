@@ -26,7 +26,7 @@ def read_tensor(path: Path, how: How) -> Floats:
         raise FileNotFoundError(f"{path} does not exist.")
     if how != How(array=how.array):
         raise ValueError(
-            f"{path} holds a tensor: options on how to read a table mean nothing for it."
+            f"{path} holds a tensor: options on how to read a table do not apply to it."
         )
     array = npz_array(path, how)[1] if path.suffix.lower() == ".npz" else _read_npy(path)
     if array.dtype.kind not in "fbiu":

@@ -65,8 +65,8 @@ def _factor(ratios: Vector, alpha: float) -> float:
     if place > ratios.size:
         needed = ceil(1 / alpha) - 1
         raise ValueError(
-            f"limits at alpha={alpha:g} need {needed} clean rows or more, and there are "
-            f"{ratios.size}: give a larger alpha, or leave the clean rows out."
+            f"limits at alpha={alpha:g} need {needed} clean rows or more, but there are "
+            f"{ratios.size}: choose a larger alpha, or do without clean rows."
         )
     return float(ratios[place - 1])
 

@@ -304,7 +304,7 @@ def notes_on_columns(layout: Layout) -> tuple[str, ...]:
     if layout.id_column is not None:
         found.append(f"column {layout.described(layout.id_column)} names the rows")
     found += [
-        f"column {layout.described(j)} was set aside ({why})" for j, why in layout.aside.items()
+        f"column {layout.described(j)} was skipped ({why})" for j, why in layout.aside.items()
     ]
     return tuple(found)
 

@@ -60,7 +60,7 @@ def _block_of_table(chunk: Any, expected: Expected, i: int) -> Block:
         which = f"the columns {odd[:3]} differ" if odd else "their order differs"
         raise UnusableData(
             f"partition {i} of the Dask DataFrame (counting from 0) has {len(names)} columns that "
-            f"are not those announced ({which}): look at what makes this partition.",
+            f"are not those of the collection ({which}): look at what makes this partition.",
             block=i,
         )
     for name, dtype in zip(names, chunk.dtypes, strict=True):
