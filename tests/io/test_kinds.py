@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import GenericAlias, SimpleNamespace
 from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
@@ -90,6 +91,14 @@ def test_kinds_of_annotations(annotation, words, good, bad):
 def test_what_has_no_place_in_a_file(annotation):
     with pytest.raises(TypeError):
         kind_of(annotation)
+
+
+def test_aliases_are_what_they_stand_for():
+    """NDArray of NumPy 2.5 on Python 3.12, made of parts that older ones have."""
+    alias = SimpleNamespace(__value__=np.ndarray[tuple[Any, ...], np.dtype[P]])
+    floats = GenericAlias(alias, (np.float64,))
+    assert kind_of(floats).words == "an array of numbers"
+    assert kind_of(Annotated[floats, 2]).words == "a matrix of numbers"
 
 
 def test_type_variables_are_what_a_class_says():

@@ -68,7 +68,7 @@ def test_tables_with_types(ending, tmp_path):
     assert found.users.tolist() == USERS
     assert found.items.tolist() == ["x", "y", "x"]
     assert found.ratings.dtype == np.float64
-    with pytest.raises(ValueError, match=r"the column of ratings, 'movie', holds string"):
+    with pytest.raises(ValueError, match="of ratings, 'movie', holds text, not numbers"):
         read_ratings(path, columns=["user", "time", "movie"])
     with pytest.raises(ValueError, match="do not apply to"):
         read_ratings(path, How(delimiter=";"))

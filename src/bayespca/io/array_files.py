@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,7 +235,10 @@ def open_matrix_market(path: Path, how: How) -> File:
 
     _check_claim(path)
     try:
-        matrix: Any = scipy.io.mmread(str(path))
+        with warnings.catch_warnings():
+            # SciPy will return sparse arrays instead of sparse matrices; what follows takes both.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            matrix: Any = scipy.io.mmread(str(path))
     except (OSError, ValueError, TypeError, OverflowError, EOFError, MemoryError) as error:
         raise ValueError(f"{path} cannot be read as Matrix Market: {first_line(error)}") from error
     if hasattr(matrix, "tocsr"):

@@ -92,7 +92,7 @@ def _first_of(file: Arrow, schema: Arrow) -> list[Any]:
 def _layout(
     schema: Arrow, how: How, path: Path, pa: Arrow, first: list[Any]
 ) -> tuple[Layout, DType]:
-    kinds = [_kind(field.type, pa.types) for field in schema]
+    kinds = [column_kind(field.type, pa.types) for field in schema]
     layout = layouts.of_types(
         schema.names,
         kinds,
@@ -109,7 +109,7 @@ def _layout(
     return layout, np.dtype(np.float32 if is_short else np.float64)
 
 
-def _kind(type_: Arrow, types: Arrow) -> str:
+def column_kind(type_: Arrow, types: Arrow) -> str:
     """ "number", "whole" for integers, or the reason why a column is not numeric."""
     if types.is_integer(type_):
         return "whole"

@@ -53,6 +53,7 @@ def option_kind(annotation: Any) -> Kind:
 
 def kind_of(annotation: Any) -> Kind:
     """The kind of values that an annotation stands for; TypeError if files cannot hold them."""
+    annotation = _written_out(annotation)
     if annotation in PLAIN_KINDS:
         return PLAIN_KINDS[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -68,6 +69,17 @@ def kind_of(annotation: Any) -> Kind:
     if isinstance(annotation, type) and is_dataclass(annotation):
         return Kind(f"a {annotation.__name__}", lambda value: isinstance(value, annotation))
     raise TypeError(f"{annotation!r} has no place in a file")
+
+
+def _written_out(annotation: Any) -> Any:
+    """What an alias of Python 3.12's `type` statement stands for; others as they are.
+
+    NDArray has been one since NumPy 2.5.
+    """
+    alias = get_origin(annotation)
+    if not hasattr(alias, "__value__"):
+        return annotation
+    return _written_out(alias.__value__[get_args(annotation)])
 
 
 # --- records -----------------------------------------------------------------------------------
@@ -174,7 +186,7 @@ def _array(letters: str, what: str, axes: int | None) -> Kind:
 
 def _entries(annotation: Any) -> tuple[str, str]:
     """Letters and name for an annotation `ndarray[shape, dtype[scalar]]`."""
-    (scalar,) = get_args(get_args(annotation)[1]) or (Any,)
+    (scalar,) = get_args(get_args(_written_out(annotation))[1]) or (Any,)
     scalar = get_origin(scalar) or scalar
     if scalar is Any:
         return "biufO", "numbers or strings"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrow_files import column_kind
 from .dialect import TextSample, open_text, recognise
 from .endings import FEATHER, PARQUET, TEXT, ending_of
 from .layout import listed, position
@@ -379,8 +380,8 @@ def _read_arrow(
         may_be = role == "time" and pa.types.is_temporal(column.type)
         if role not in IDS and not (may_be or _is_number(column.type, pa.types)):
             raise ValueError(
-                f"{path}: the column of {role}s, {name!r}, holds {column.type}, not numbers: "
-                "name another one."
+                f"{path}: the column of {role}s, {name!r}, holds "
+                f"{column_kind(column.type, pa.types)}, not numbers: name another one."
             )
     return _columns(found, called, roles)
 
