@@ -86,9 +86,9 @@ def ours(train: np.ndarray, test: np.ndarray, best: float, seconds: float) -> No
         fits = [timed(PCAMixture(10, random_state=seed, **options), train) for seed in range(5)]
         scores = [model.score(test) for model, _ in fits]
         ratio = float(np.median([took for _, took in fits])) / seconds
-        told = ", ".join(f"{key} {value}" for key, value in options.items()) or "default"
+        label = ", ".join(f"{key} {value}" for key, value in options.items()) or "default"
         first, sweeps = fits[0][0], [model.n_iter_ for model, _ in fits]
-        print(f"    ours, {told}: ranks {first.ranks_.tolist()}, sweeps {sweeps}")
+        print(f"    ours, {label}: ranks {first.ranks_.tolist()}, sweeps {sweeps}")
         line(
             f"  {min(scores):.2f} to {max(scores):.2f}", f"{np.median(scores):.2f}", f"> {best:.2f}"
         )
@@ -114,8 +114,8 @@ def oil_flow() -> None:
         fits = [timed(PCAMixture(3, random_state=seed, **options), X) for seed in range(5)]
         scores = [adjusted_rand_score(y, model.predict(X)) for model, _ in fits]
         model, took = fits[0][0], float(np.median([took for _, took in fits]))
-        told = ", ".join(f"{key} {value}" for key, value in options.items()) or "default"
-        name = f"ours, {told}: ranks {model.ranks_.tolist()}, {took:.2f} s"
+        label = ", ".join(f"{key} {value}" for key, value in options.items()) or "default"
+        name = f"ours, {label}: ranks {model.ranks_.tolist()}, {took:.2f} s"
         line(name, f"{min(scores):.3f} to {max(scores):.3f}", f"≥ {max(found):.3f}")
         ratio = took / float(np.median(full))
         line("  CPU over that of GaussianMixture, full, one start", f"{ratio:.1f} times", "≤ 2")

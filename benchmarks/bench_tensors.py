@@ -34,8 +34,8 @@ def paper() -> None:
             made = low_rank_tensor((30, 40, 50), (3, 4, 5), random_state=seed)
             T = made.T
             found = Counter(_from_random_start(T, method, start) for start in range(10))
-            told = ", ".join(f"{ranks} {10 * count} %" for ranks, count in found.most_common())
-            line(f"{method}, tensor {seed}", told, printed)
+            label = ", ".join(f"{ranks} {10 * count} %" for ranks, count in found.most_common())
+            line(f"{method}, tensor {seed}", label, printed)
 
 
 def _from_random_start(T: np.ndarray, method: str, seed: int) -> tuple[int, ...]:
@@ -99,11 +99,11 @@ def holes() -> None:
         mine = _rmse(filled[gone], X[gone])
         inside = 100 * np.mean(np.abs(T - filled)[gone] < 1.96 * std[gone])
         floor = np.sqrt((3 * 500 + 125) / np.sum(~gone))
-        told = f"{share:.0%} missing, core {model.ranks_}, parameters alone {floor:.4f}"
-        line(told, f"{mine:.4f}", "")
+        label = f"{share:.0%} missing, core {model.ranks_}, parameters alone {floor:.4f}"
+        line(label, f"{mine:.4f}", "")
         line("    cells in their 95 % intervals", f"{inside:.1f} %", "")
-        for told, other in _by_tensorly(T, X, gone):
-            line(f"    TensorLy, {told}: {other:.4f}", f"{mine / other:.2f}", "≤ 0.5")
+        for label, other in _by_tensorly(T, X, gone):
+            line(f"    TensorLy, {label}: {other:.4f}", f"{mine / other:.2f}", "≤ 0.5")
 
 
 def _by_tensorly(T: np.ndarray, X: np.ndarray, gone: np.ndarray) -> Iterator[tuple[str, float]]:

@@ -76,8 +76,8 @@ def _not_in_the_paper(run: Run, n_starts: int) -> list[Comparison]:
     lines = []
     for method in run.each(METHODS):
         found = Counter(core_size(T, method, seed) for seed in run.each(range(n_starts)))
-        told = ", ".join(f"{size} ({percent(n, n_starts)})" for size, n in found.most_common())
-        lines.append(shown(f"{what}, {method}", told))
+        label = ", ".join(f"{size} ({percent(n, n_starts)})" for size, n in found.most_common())
+        lines.append(shown(f"{what}, {method}", label))
     return lines
 
 

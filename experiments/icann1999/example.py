@@ -34,5 +34,5 @@ def variational(T: np.ndarray, **options) -> VariationalPCA:
 
 
 def norms(W: np.ndarray) -> np.ndarray:
-    """Of the columns."""
+    """Norms of the columns of W."""
     return np.linalg.norm(W, axis=-2)

@@ -163,7 +163,7 @@ def bound(now: Posterior, T: np.ndarray) -> float:
 
 
 def entropy(S: np.ndarray) -> float:
-    """Of N(m, S)."""
+    """Entropy of N(m, S)."""
     return 0.5 * (len(S) * (1 + LOG_2PI) + np.linalg.slogdet(S)[1])
 
 

@@ -107,7 +107,7 @@ def reproduce(run: Run) -> Outcome:
 
 
 def _shares(X: np.ndarray, labels: np.ndarray, p: np.ndarray) -> list[float]:
-    """Of EM, VB, and the best that there is: the true parameters."""
+    """Shares of rows put right by EM, by VB and by the true parameters, the best there is."""
     K = len(p)
     truth = posterior(X, np.full(K, 1 / K), p).argmax(axis=1)
     found = [fitted(X, K, method).predict(X) for method in ("ml", "vb")]

@@ -101,7 +101,7 @@ def test_the_command_says_what_it_took_each_column_for(folder):
         "('visits'), ranks ('mood'), categories ('pain', 'city'): --likelihood COLUMN=KIND changes "
         "that; --numbers-only analyses the numbers alone."
     ) in said
-    assert "Set aside, not analysed: 'admitted' (dates), 'remark' (131 different texts)" in said
+    assert "Skipped columns: 'admitted' (dates), 'remark' (131 different texts)" in said
     assert "'site' (one level, 'north')" in said
     assert "turn dates into numbers" in said
     assert "'none' in column 'pain' is a level: --na none makes it a hole." in said
@@ -282,7 +282,7 @@ def test_saved_models_meet_new_rows(folder):
     for name in ("component 1", "component 2 std"):
         np.testing.assert_allclose(few[name], scores[name][:2], rtol=1e-6)
     said = run("impute", "new.csv", "--model", "m.bpca", "-o", "full.csv")
-    assert "not analysed" not in said
+    assert "Skipped columns" not in said
     assert list(pd.read_csv("full.csv")) == names
     said = run("impute", "x.csv", "--model", "m.bpca", "-o", "f.csv", "--numbers-only", rc=1)
     assert "--numbers-only does not apply to --model" in said

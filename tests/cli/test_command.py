@@ -124,7 +124,7 @@ def test_fit_for_people(folder):
     assert "components" in out
     assert "gene" in out
     assert "The first column 'sample' was read as the names of the rows." in out
-    assert "Set aside, not analysed: 'kind' (text)." in out
+    assert "Skipped columns: 'kind' (text)." in out
     assert "m.bpca" in out
     loadings = pd.read_csv("l.csv")
     assert loadings["feature"].tolist() == [f"gene {j}" for j in range(6)]

@@ -69,9 +69,7 @@ def _check(
         shown = name.replace("_", "-")
         raise ValueError(f"--{shown} cannot be combined with --out: leave one of them out.")
     if how != How(array=how.array):
-        raise ValueError(
-            f"{data} is annotated: options on how to read a table do not apply to it."
-        )
+        raise ValueError(f"{data} is annotated: options on how to read a table do not apply to it.")
     if columns.likelihood not in (None, "auto") and columns.for_all() is None:
         raise ValueError("Annotated data have one --likelihood for all genes.")
 

@@ -75,7 +75,7 @@ class Input:
         if named:
             some = ", ".join(f"{name!r} ({why})" for name, why in named[:6])
             more = f" and {len(named) - 6} more" if len(named) > 6 else ""
-            yield f"Set aside, not analysed: {some}{more}."
+            yield f"Skipped columns: {some}{more}."
         if self.is_streamed:
             yield self.how_read
 
