@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import GenericAlias, SimpleNamespace
+from types import GenericAlias
 from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
@@ -95,8 +95,11 @@ def test_what_has_no_place_in_a_file(annotation):
 
 def test_aliases_are_what_they_stand_for():
     """NDArray of NumPy 2.5 on Python 3.12, made of parts that older ones have."""
-    alias = SimpleNamespace(__value__=np.ndarray[tuple[Any, ...], np.dtype[P]])
-    floats = GenericAlias(alias, (np.float64,))
+
+    class Alias:
+        __value__ = np.ndarray[tuple[Any, ...], np.dtype[P]]
+
+    floats = GenericAlias(Alias, (np.float64,))
     assert kind_of(floats).words == "an array of numbers"
     assert kind_of(Annotated[floats, 2]).words == "a matrix of numbers"
 
