@@ -7,6 +7,7 @@ here uses a closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, log, pi
 
 import numpy as np
 from scipy.optimize import minimize
@@ -32,8 +33,8 @@ def twice_component_energy(h: Component, gamma: float, s: float, L: int, M: int)
 
     def divergence(mean: float, variance: float, prior: float, size: int) -> float:
         if variance > 0:
-            return size * np.log(prior / variance) + (mean**2 + size * variance) / prior - size
-        return size * np.log(2 * np.pi * prior) + mean**2 / prior
+            return size * log(prior / variance) + (mean**2 + size * variance) / prior - size
+        return size * log(2 * pi * prior) + mean**2 / prior
 
     squares = (h.a**2 + M * h.sa2) * (h.b**2 + L * h.sb2)
     return (
@@ -80,11 +81,12 @@ def minimise_component(
     free = [integrates_a, integrates_b, c2 is None]
 
     def component(theta: np.ndarray) -> Component:
-        rest = iter(np.exp(np.clip(theta[2:], -80, 80)))
+        a, b, *logs = theta.tolist()
+        rest = iter([exp(min(max(one, -80), 80)) for one in logs])
         sa2 = next(rest) if integrates_a else 0.0
         sb2 = next(rest) if integrates_b else 0.0
         ca2, cb2 = (1.0, c2) if c2 is not None else (c := next(rest), c)
-        return Component(theta[0], theta[1], sa2, sb2, ca2, cb2)
+        return Component(a, b, sa2, sb2, ca2, cb2)
 
     def value(theta: np.ndarray) -> float:
         return twice_component_energy(component(theta), gamma, s, L, M)
@@ -96,9 +98,11 @@ def minimise_component(
             [[mean, mean], np.log([s / gamma, s / gamma, gamma / np.sqrt(L * M)])]
         )
         theta = start[[True, True, *free]]
-        for _ in range(3):
+        before, now = np.inf, value(theta)
+        while now < before - 1e-10:
             theta = minimize(value, theta, method="Nelder-Mead", options=_NELDER_MEAD).x
             theta = minimize(value, theta, method="BFGS", options={"gtol": 1e-12}).x
+            before, now = now, value(theta)
         found = component(theta)
         minima.append(Minimum(value(theta), found.a * found.b, found))
     return sorted(minima, key=lambda minimum: minimum.energy)

@@ -15,6 +15,9 @@ from .threads import blas_threads, one_blas_thread
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# With fewer cells than this, starting threads takes longer than the work.
+FEW_CELLS = 1 << 15
+
 
 def in_turn(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yield work(item) for each item in order, on as many threads as BLAS may use.
@@ -36,9 +39,17 @@ def in_turn(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[R
             yield result
 
 
-def by_shares(work: Callable[[slice], Result], n_rows: int) -> list[Result]:
-    """work(rows) for a share of the rows on each of as many threads as BLAS may use."""
-    edges = np.linspace(0, n_rows, blas_threads() + 1).astype(int)
+def by_shares(
+    work: Callable[[slice], Result], n_rows: int, *, cells_per_row: int = FEW_CELLS
+) -> list[Result]:
+    """work(rows) for a share of the rows on each of as many threads as BLAS may use.
+
+    Rows with few cells in all stay on this thread.
+    """
+    threads = 1 if n_rows * cells_per_row < FEW_CELLS else blas_threads()
+    edges = np.linspace(0, n_rows, threads + 1).astype(int)
     shares = [slice(i, j) for i, j in pairwise(edges.tolist()) if j > i]
+    if len(shares) < 2:
+        return [work(slice(0, n_rows))]
     with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
         return list(pool.map(work, shares))

@@ -75,6 +75,6 @@ def counted(fit: PCAFit, form: ClosedForm, noise_variance: float) -> PCAFit:
     ranks = count()
     status = fit.status + differing(ranks, fit.n_components, form)
     # A cap on the rank says what is wanted, not what the data contain.
-    all_ranks = ranks if form.n_components is None else count(capped=False)
+    all_ranks = ranks if form.cap_of_ranks is None else count(capped=False)
     missed = left_out(fit.spectrum, all_ranks, fit.n_components, fit.posterior.noise_variance)
     return replace(fit, rank_posterior=ranks.probabilities, status=status, left_out=missed)

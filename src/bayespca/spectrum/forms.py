@@ -68,6 +68,11 @@ class ClosedForm:
 
         return solved
 
+    @property
+    def cap_of_ranks(self) -> int | None:
+        """The largest rank that has a probability; a method that is given its rank has no cap."""
+        return None if self.method.needs_rank else self.n_components
+
     def ranks(
         self,
         spectrum: Spectrum,
@@ -80,7 +85,7 @@ class ClosedForm:
 
         `noise_variance` counts only if the user gave a number: "0db" is no knowledge of the noise.
         """
-        cap = None if self.method.needs_rank or not capped else self.n_components
+        cap = self.cap_of_ranks if capped else None
         return posterior_of_rank(
             spectrum,
             noise_variance=None if isinstance(self.noise_variance, str) else noise_variance,

@@ -87,7 +87,7 @@ class CellTable(NoisyTable):
         def work(share: slice) -> tuple[FloatArray, FloatArray]:
             return forms_of_centred(self.values[share], mean, precision, W, weights)
 
-        return _in_order(by_shares(work, self.n_samples))
+        return _in_order(by_shares(work, self.n_samples, cells_per_row=self.p))
 
     def column_squares(self, precision: FloatArray) -> FloatArray:
         xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
@@ -265,7 +265,7 @@ def _gram_and_total(
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
         return gram_and_total(X[share], rows[share], shift, columns)
 
-    grams, totals = zip(*by_shares(work, len(X)), strict=True)
+    grams, totals = zip(*by_shares(work, len(X), cells_per_row=X.shape[1]), strict=True)
     return np.sum(grams, axis=0), np.sum(totals, axis=0)
 
 
@@ -309,7 +309,7 @@ def _weighted_sums(X: FloatArray, mean: FloatArray, w: FloatArray) -> tuple[Floa
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
         return sums_of_centred(X[share], mean, w[share])
 
-    total, squares = zip(*by_shares(work, len(X)), strict=True)
+    total, squares = zip(*by_shares(work, len(X), cells_per_row=X.shape[1]), strict=True)
     return np.sum(total, axis=0), np.sum(squares, axis=0)
 
 
