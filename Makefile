@@ -4,16 +4,19 @@ PYTEST_ARGS ?= -n auto --maxprocesses 8
 
 VENV := .venv
 OLDEST := .venv-oldest
+NEWEST := .venv-newest
+# The Python of test-newest; give a newer one, because new versions of packages need it.
+NEWEST_PYTHON ?= $(PYTHON)
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-MET_BY_OLDEST := $(addprefix tests/, io/test_files.py io/test_writing.py io/test_archive.py \
-	spectrum/test_closed_form.py spectrum/test_solve.py lowrank/test_kernels.py displays/test_displays.py \
+MET_BY_OTHERS := $(addprefix tests/, io/test_files.py io/test_writing.py io/test_archive.py \
+	spectrum/test_solve.py lowrank/test_kernels.py displays/test_displays.py \
 	report/test_page.py cli/test_first_contact.py estimators/test_pca.py estimators/test_old_model_files.py)
 
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test test-all test-oldest torch coverage dist dist-extras check docs bench bench-dask bench-ratings clean
+.PHONY: demo test test-all test-oldest test-newest torch coverage coverage-formulas dist dist-extras check docs bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -28,18 +31,32 @@ test: $(VENV)/.installed-test
 test-all:
 	BAYESPCA_EVERY_CASE=1 $(MAKE) test
 
-# With the oldest versions that pyproject.toml allows, in an environment of its own: tests that meet
-# every requirement somewhere.
+# Tests that meet every requirement somewhere, in an environment of its own: with the oldest versions
+# that pyproject.toml allows, and with the newest ones. What is deprecated in old versions is no news.
 test-oldest:
-	$(PYTHON) -m venv --clear $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tests/oldest.py)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS) \
-		-W ignore::DeprecationWarning -m "not slow" $(MET_BY_OLDEST)
+	$(call met,$(PYTHON),$(OLDEST),oldest,-W ignore::DeprecationWarning)
+
+test-newest:
+	$(call met,$(NEWEST_PYTHON),$(NEWEST),newest,)
+
+define met
+	$(1) -m venv --clear $(2)
+	$(2)/bin/python -m pip install --quiet --disable-pip-version-check $$($(2)/bin/python tests/requirements.py $(3))
+	$(2)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(2)/bin/python -m pytest $(PYTEST_ARGS) \
+		$(4) -m "not slow" $(MET_BY_OTHERS)
+endef
 
 # All tests, with the branches that they take; what they leave out is in build/coverage.
 coverage: $(VENV)/.installed-coverage
 	$(MAKE) test PYTEST_ARGS="$(PYTEST_ARGS) --cov --cov-report=term:skip-covered --cov-report=html"
+
+# The same of the formulas alone, which takes a minute: tests of `spectrum` without those that look for
+# a minimum by brute force, because tracing makes them slow.
+coverage-formulas: $(VENV)/.installed-coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/spectrum --cov --cov-report= \
+		-k "not brute_force and not minimum"
+	$(BIN)/coverage report --include='*/bayespca/spectrum/*' --show-missing --skip-covered --fail-under=99
 
 # Wheel and sdist, twice, because the same files have to give the same bytes; then the wheel in an
 # environment of its own. The sdist gives the same wheel.
@@ -87,7 +104,7 @@ bench-ratings: $(VENV)/.installed-ratings
 	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/generated bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) build dist docs/gallery docs/generated bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:

@@ -18,7 +18,7 @@ from ..records import Outcome, Run, Table
 from .holes import drawn
 from .kinds import SHAPES
 
-SEEDS, QUICK_SEEDS = 20, 3
+SEEDS, QUICK_SEEDS = 20, 1
 NAMES = ("age", "weight", "bp", "pulse", "glucose", "sodium", "iron", "lipids")
 # Codes of checks of the data; others speak of the answer.
 # That of the holes has its own program.
@@ -26,7 +26,7 @@ CHECKS = (
     *("dependent-columns", "ordered-rows", "dominating-row", "outlying-rows", "zero-one", "counts"),
     *("near-rank-bound", "other-noise"),
 )
-CLEAN, QUICK_CLEAN = 1000, 20
+CLEAN, QUICK_CLEAN = 1000, 10
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from .kinds import SHAPES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SETS, QUICK_SETS = 1000, 60
+SETS, QUICK_SETS = 1000, 30
 OURS, MINKA, ENERGY = "ours", "Minka's evidence", "exp(−F)"
 
 Strengths = Callable[[np.random.Generator, int], np.ndarray]

@@ -23,7 +23,7 @@ from .kinds import KINDS, MOST, SHAPES, STRONGEST, Made, made
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SETS, QUICK_SETS = 150, 10
+SETS, QUICK_SETS = 150, 3
 OURS, MINKA, WHITE = "ours", "Minka's evidence", "Minka's evidence, our noise"
 
 

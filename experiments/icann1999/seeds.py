@@ -11,7 +11,7 @@ from ..drawing import COLOURS, panels
 from ..records import Outcome, Run
 from .example import SETTING, points, variational
 
-DATA_SETS, QUICK_DATA_SETS = 300, 30
+DATA_SETS, QUICK_DATA_SETS = 300, 10
 
 
 def reproduce(run: Run) -> Outcome:

@@ -16,7 +16,7 @@ from ..drawing import panels
 from ..records import Outcome, Run
 from .groups import LINE, SQUARE, grouped, scatter, share_nearest
 
-DATA_SETS, QUICK_DATA_SETS = 300, 30
+DATA_SETS, QUICK_DATA_SETS = 300, 10
 
 
 def principal(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

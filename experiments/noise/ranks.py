@@ -29,7 +29,7 @@ KINDS = ("white", "columns", "rows", "both", "t3", "gross", "ar", "poisson")
 Size = tuple[int, int, int]
 SMALL, LARGE, QUICK = (300, 20, 3), (500, 200, 5), (200, 60, 3)
 STRONG, WEAK, NONE = 0.6, 0.2, 0.0
-SEEDS, QUICK_SEEDS = 30, 3
+SEEDS, QUICK_SEEDS = 30, 1
 # Data sets on which others are tried.
 OTHERS, QUICK_OTHERS = 10, 1
 # Kinds in the quick run, and those of pure noise.

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from bayespca.cli import standard
 from bayespca.cli.app import app
 
 COMMAND = [sys.executable, "-m", "bayespca"]
@@ -72,8 +73,21 @@ def run_inside(*arguments, rc=0):
     return " ".join(output_inside(*arguments, rc=rc).split())
 
 
+def piped_inside(given, *arguments, rc=0):
+    """Standard output, as bytes, and standard error of the command with bytes as its input."""
+    out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(given))))
+        try:
+            _called(arguments, rc, out, err)
+        finally:
+            standard.forget()
+    return out.buffer.getvalue(), err.getvalue()
+
+
 def _called(arguments, rc, out, err):
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
         app(list(map(str, arguments)), prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue() + err.getvalue()
-    assert "Traceback" not in out.getvalue() + err.getvalue()
+    said = err.getvalue() if isinstance(out, io.TextIOWrapper) else out.getvalue() + err.getvalue()
+    assert stopped.value.code == rc, said
+    assert "Traceback" not in said

@@ -76,10 +76,13 @@ def test_pools_of_threads_end():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize(
-    "arguments",
-    ["fit x.csv", "fit x.csv --json", "impute x.csv -o -", "--help", "--version", "fit -h"],
+    ("arguments", "buffered"),
+    [
+        *(("fit x.csv", buffered) for buffered in (True, False)),
+        *(("--help", buffered) for buffered in (True, False)),
+        *((one, True) for one in ("fit x.csv --json", "impute x.csv -o -", "--version", "fit -h")),
+    ],
 )
 def test_output_that_cannot_be_written(arguments, buffered, tmp_path):
     (tmp_path / "x.csv").write_text(TABLE)

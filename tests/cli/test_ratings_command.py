@@ -77,9 +77,9 @@ def test_the_screen(folder, expected):
 
 def test_predictions(folder, expected):
     pd.DataFrame({"user": [100, 101, "nobody"], "item": [3, 4, 5]}).to_csv("p.csv", index=False)
-    with pytest.warns(UserWarning, match="1 user is not among"):
+    with pytest.warns(UserWarning, match="1 user was not in"):
         mean, std = expected.predict([100, 101, 999], [3, 4, 5], return_std=True)
-    note = "1 user is not among those of the fit (nobody): predictions for an unknown user"
+    note = "1 user was not in the fit (nobody): predictions for an unknown user"
     said, table = ratings("u.data", "--predict", "p.csv").split("\n", 1)
     assert said.startswith(f"note: {note}")
     printed = pd.read_csv(io.StringIO(table))
@@ -113,7 +113,7 @@ def test_ids_that_look_like_numbers_are_found_among_strings(folder):
         ["1", "2", "a", "1"], ["x", "x", "y", "y"], [2.0, 3, 4, 4]
     )
     np.testing.assert_allclose(found["prediction"], model.predict(["1", "2"], ["x", "y"]))
-    with pytest.warns(UserWarning, match="1 user is not among"):
+    with pytest.warns(UserWarning, match="1 user was not in"):
         _, std = model.predict("nobody", "x", return_std=True)
     assert found["std"][0] < std
 
@@ -126,7 +126,7 @@ def test_recommendations(folder, expected):
     assert mine["item"].tolist() == items.tolist()
     np.testing.assert_allclose(mine["prediction"], mean)
     said, table = ratings("u.data", "--recommend", 2, "--users", "104,nobody").split("\n", 1)
-    assert said.startswith("note: 1 user is not among those of the fit (nobody)")
+    assert said.startswith("note: 1 user was not in the fit (nobody)")
     some = pd.read_csv(io.StringIO(table))
     assert some["user"].tolist() == ["104", "104", "nobody", "nobody"]
     assert some["item"].tolist()[:2] == items.tolist()

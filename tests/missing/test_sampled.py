@@ -31,6 +31,7 @@ from bayespca.missing.sampled.prior import (
     drawn_prior,
 )
 from bayespca.missing.sampled.step import SampledProblem, generator, swept
+from cases import EVERY_CASE
 from oracles import sampled as oracle
 
 N, M = 60, 40
@@ -134,7 +135,7 @@ def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatc
     """
     monkeypatch.setattr(implicit, "MANY", many)
     problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
-    rng, count = np.random.default_rng(1), 5000
+    rng, count = np.random.default_rng(1), 5000 if EVERY_CASE else 2000
     i, j = (a.astype(np.int32) for a in np.nonzero(np.random.default_rng(0).random(shape) < 0.7))
     features = [rng.normal(size=(size, p)) for size in shape]
     sides = (oracle.indicators(i, j, shape), oracle.indicators(j, i, shape[::-1]))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bayespca import BayesianPCA
 from bayespca.estimators.pca import RankWarning
+from cases import EVERY_CASE
 
 OPTIONS = [
     {},
@@ -36,7 +37,7 @@ OPTIONS = [
 
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@settings(max_examples=400)
+@settings(max_examples=400 if EVERY_CASE else 200)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 12),
