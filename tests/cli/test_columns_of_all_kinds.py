@@ -259,7 +259,9 @@ def test_types_of_parquet_are_kept(folder):
     found = parsed("impute", "x.parquet", "-o", "y.parquet", "--save", "m.bpca")
     assert found["likelihoods"] == KINDS | {"pain": "ordinal"}
     before, after = (pq.read_table(f"{name}.parquet") for name in "xy")
-    assert after.schema.remove_metadata() == before.schema.remove_metadata()
+    # Arrow has two types for text, which other programs do not distinguish.
+    one, other = (str(each.schema.remove_metadata()) for each in (after, before))
+    assert one.replace("large_string", "string") == other.replace("large_string", "string")
     assert sum(column.null_count for column in after.columns) == 0
     for name in table:
         here = table[name].notna().to_numpy()

@@ -93,7 +93,7 @@ def test_every_verb_reads_standard_input(tmp_path):
 def test_a_table_goes_through(verb, tmp_path):
     given = table(holes=True)
     out, said = piped(as_csv(given), verb, "-", "-o", "-", cwd=tmp_path)
-    found = pd.read_csv(io.BytesIO(out), float_precision="round_trip")
+    found = pd.read_csv(io.BytesIO(out), dtype=str, na_filter=False).map(float)
     assert list(found) == list("abcde")
     assert found.shape == (60, 5)
     assert not found.isna().any().any()

@@ -81,10 +81,11 @@ MODELS = {
 }
 # Accelerated fits stop when their estimated gain is small; plain steps go on much longer.
 SAME = 10 * TOL
-# With holes and without noise, the free energy has no minimum and keeps falling. With noise per
+# With holes and without noise, the free energy has no minimum and keeps falling. Rounding decides
+# where a fit stops: gaps of up to 2e-4 were seen, depending on the version of NumPy. With noise per
 # feature, both fits end where rounding takes over, which is not the same place.
 FLAT = {
-    ("holes", "noise-free"): 1e-4,
+    ("holes", "noise-free"): 1e-3,
     ("holes, noise of features", "noise-free"): np.inf,
 }
 

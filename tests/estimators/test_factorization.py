@@ -709,7 +709,7 @@ def test_ids_of_another_type_are_told(known, asked, words):
 
 
 @pytest.mark.parametrize("known", [int, float, str])
-@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")])
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s")])
 def test_what_is_no_id_has_no_prediction(known, nothing):
     users = [known(u) for u in PAIRS[:, 0].tolist()]
     items = [known(i) for i in PAIRS[:, 1].tolist()]

@@ -208,14 +208,14 @@ def test_estimators_from_elsewhere(path):
 
 
 def test_docstrings_say_what_attributes_are():
-    assert MeanModel.__doc__.index(
-        "mean_ : array of shape (n_features,)\n        Of each column."
-    ) < (MeanModel.__doc__.index("Examples"))
+    assert MeanModel.__doc__.index("mean_ : array of shape (n_features,)\n    Of each column.") < (
+        MeanModel.__doc__.index("Examples")
+    )
     assert "posterior_" not in MeanModel.__doc__
     for cls in OURS:
         for name in dir(cls):
             if isinstance(getattr(cls, name), Fitted) and getattr(cls, name).is_of(cls._record):
-                assert f"    {name} : " in cls.__doc__
+                assert f"\n{name} : " in cls.__doc__
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,13 +12,6 @@ ad = pytest.importorskip("anndata")
 md = pytest.importorskip("mudata")
 
 
-@pytest.fixture(autouse=True)
-def _newest_behaviour():
-    """Opt in to MuData's future default; otherwise it warns that the default will change."""
-    with md.set_options(pull_on_update=False):
-        yield
-
-
 def modality(X, letter, cells=None):
     cells = np.arange(len(X)) if cells is None else cells
     obs = pd.DataFrame(index=[f"c{i}" for i in cells])

@@ -17,7 +17,6 @@ from bayespca.tensors.data import tucker_cells
 from bayespca.tensors.fit import tucker_model
 from bayespca.tensors.modes import unfolded
 from bayespca.tensors.step import equations_of, filled, finished, step
-from cases import EVERY_CASE
 from oracles import tucker as oracle
 from tensors.simulated import artificial, moments_of, started, with_holes
 
@@ -153,7 +152,7 @@ def test_brute_force_ends_at_the_same_minimum():
             method="L-BFGS-B",
             options={"maxiter": 200, "maxfun": 5000},
         )
-        for _ in range(2 if EVERY_CASE else 1)
+        for _ in range(2)
     ]
     best = min(ends, key=lambda end: end.fun)
     assert run.free_energy == pytest.approx(best.fun, abs=1e-4)

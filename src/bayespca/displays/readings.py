@@ -37,7 +37,8 @@ def is_missing(values: np.ndarray) -> NDArray[np.bool_]:
     if values.dtype.kind in "fcmM":
         return np.isnan(values)
     if values.dtype == object:
-        return np.asarray(np.frompyfunc(_is_nothing, 1, 1)(values)).astype(np.bool_)
+        found = [_is_nothing(value) for value in values.ravel()]
+        return np.array(found, dtype=np.bool_).reshape(values.shape)
     return np.zeros(values.shape, dtype=np.bool_)
 
 

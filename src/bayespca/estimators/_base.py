@@ -47,7 +47,7 @@ PER_COMPONENT = "array of shape (n_components_,)"
 PER_FEATURE = "array of shape (n_features,)"
 PER_ENTRY = "array of shape (n_components_, n_features)"
 # Start of the section that follows the attributes in a docstring.
-EXAMPLES = "\n    Examples\n    ----"
+EXAMPLES = "\nExamples\n----"
 
 
 def once(function: C) -> C:
@@ -260,12 +260,15 @@ def attributes_of(cls: type[AnyEstimator]) -> list[Fitted]:
 
 
 def documented(cls: type[AnyEstimator]) -> str:
-    """The docstring of a class with sections about its options and its attributes."""
-    before, examples, after = (cls.__doc__ or "").partition(EXAMPLES)
+    """The docstring of a class with sections about its options and its attributes.
+
+    It is not indented: Python 3.13 takes the indentation out of docstrings, older ones leave it in.
+    """
+    before, examples, after = inspect.cleandoc(cls.__doc__ or "").partition(EXAMPLES)
     entries = [attribute.paragraph() for attribute in attributes_of(cls)]
     section = "".join(("    Attributes\n    ----------\n", *entries, _besides(cls)))
     options = f"{parameters_section(cls.options, cls.__init__)}\n" if cls.options else ""
-    return f"{before.rstrip()}\n\n{options}{section}{examples}{after or '    '}"
+    return f"{before.rstrip()}\n\n{textwrap.dedent(options + section)}{examples}{after}"
 
 
 def _besides(cls: type[AnyEstimator]) -> str:

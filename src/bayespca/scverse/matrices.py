@@ -115,7 +115,8 @@ def chosen(adata: Any, layer: str | None, mask_var: Any, called: str = "adata") 
         values, var, name = adata.raw.X, adata.raw.var, f"{called}.raw.X"
     elif layer is not None:
         if layer not in adata.layers:
-            known = ", ".join(map(repr, adata.layers)) or "none"
+            # In anndata 0.13 the key None stands for X.
+            known = ", ".join(repr(key) for key in adata.layers if key is not None) or "none"
             raise ValueError(f"{called} has no layer {layer!r}; it has {known}.")
         values, var, name = adata.layers[layer], adata.var, f"{called}.layers[{layer!r}]"
     else:

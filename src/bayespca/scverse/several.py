@@ -42,7 +42,6 @@ def multiview(
 
     >>> import anndata
     >>> import mudata
-    >>> _ = mudata.set_options(pull_on_update=False)  # as from mudata 0.4 on
     >>> from bayespca import scverse
     >>> from bayespca.datasets import low_rank
     >>> both = anndata.AnnData(low_rank(100, 30, 3, random_state=0).X)
