@@ -23,7 +23,7 @@ from .kinds import KINDS, SHAPES, Made, made
 WAYS = ("auto", "probable")
 # Complete data whose cells have noise of their own keep EVB's number in both ways.
 USED = tuple(kind for kind in KINDS if kind not in ("t3", "gross"))
-SETS, QUICK_SETS = 20, 2
+SETS, QUICK_SETS = 20, 5
 QUICK_KINDS = ("white", "columns")
 TABLES, QUICK_TABLES = ("tobamovirus", "wine", "glass", "metabolite"), ()
 SHARE = 0.1

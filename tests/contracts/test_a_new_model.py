@@ -81,7 +81,7 @@ def test_notebooks_and_docstring():
     html = ToyPCA().fit(X)._repr_html_()
     assert "ToyPCA" in html
     assert "3\xa0components" in html
-    assert "n_components_ : int\n        Components found." in ToyPCA.__doc__
+    assert "n_components_ : int\n    Components found." in ToyPCA.__doc__
 
 
 @parametrize_with_checks([ToyPCA()])

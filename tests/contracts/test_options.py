@@ -57,13 +57,13 @@ def test_signatures_are_those_of_the_table():
 
 
 @each_estimator
-def test_every_option_is_checked_and_told(cls):
+def test_every_option_is_checked_and_documented(cls):
     assert list(cls.options) == list(parameters(cls))
     for name, option in cls.options.items():
         default = parameters(cls)[name].default
         option.may_be.check(name, default)
         assert option.words
-        assert f"    {name} : {option.may_be.kind}, default={quoted(default)}\n" in cls.__doc__
+        assert f"\n{name} : {option.may_be.kind}, default={quoted(default)}\n" in cls.__doc__
 
 
 @each_estimator
