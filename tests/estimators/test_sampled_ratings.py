@@ -105,6 +105,18 @@ def test_a_new_user_is_as_one_who_was_there(model):
 
 
 @pytest.mark.filterwarnings("ignore:.* not in the fit")
+def test_a_new_user_and_a_new_item(model):
+    """Their prediction is as wide as that of a known user with the same ratings."""
+    mine = np.flatnonzero((I == 5) & ~HELD)
+    targets = [999, 0]
+    mean, std = model.predict_new(J[mine], STARS[mine], targets=targets, return_std=True)
+    expected, spread = model.predict(5, targets, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=0.25)
+    np.testing.assert_allclose(std, spread, rtol=0.1)
+    assert std[0] > std[1]
+
+
+@pytest.mark.filterwarnings("ignore:.* not in the fit")
 def test_who_is_not_known_has_the_answer_of_the_prior(model):
     mean, std = model.predict([-1, 0, -1, 0], [0, 999, 999, 0], return_std=True)
     assert mean[2] == pytest.approx(model.mean_, abs=0.3)

@@ -168,3 +168,19 @@ def test_map_predicts_as_a_gaussian_process():
     values, std = model.inverse_transform(new, return_std=True)
     np.testing.assert_allclose(values, expected, atol=1e-9)
     np.testing.assert_allclose(std**2, np.outer(spread, found.signal), rtol=1e-7)
+
+
+@pytest.mark.parametrize(("below", "jitter"), [(0.0, 1e-6), (3e-5, 1e-4), (5e-3, 1e-2)])
+def test_as_much_is_added_to_the_diagonal_as_a_cholesky_factor_needs(below, jitter):
+    """`below` is how far the smallest eigenvalue is under zero; the mean diagonal is 1.1."""
+    U, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))
+    K = (U * [3.0, 1.0, 0.5, -below]) @ U.T
+    K *= 4 / np.trace(K)
+    L, added = bound.factored(K)
+    assert added == pytest.approx(jitter)
+    np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(4), atol=1e-12)
+
+
+def test_a_covariance_that_is_none_is_refused():
+    with pytest.raises(bound.NotPositiveError, match="no Cholesky factor"):
+        bound.factored(np.diag([1.0, -0.5]))

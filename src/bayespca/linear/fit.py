@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,33 +13,8 @@ from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import ClosedForm, words_for
 from bayespca.spectrum.records import AT_LEAST
 
-from .data import Decomposed, decomposed
+from .data import Decomposed
 from .posterior import described, posterior_of
-
-
-def fit(
-    X: Any,
-    form: ClosedForm,
-    *,
-    center: bool = True,
-    scale: bool = False,
-    engine: str = "auto",
-    random_state: int | np.random.Generator | None = None,
-) -> PCAFit:
-    """Fit an array, a sparse matrix, a source of blocks or partitions of a Dask collection.
-
-    Options are those of `BayesianPCA`.
-    """
-    data = decomposed(
-        X,
-        form,
-        n_needed=form.n_needed,
-        center=center,
-        scale=scale,
-        engine=engine,
-        random_state=random_state,
-    )
-    return from_decomposition(data, form)
 
 
 def from_decomposition(data: Decomposed, form: ClosedForm) -> PCAFit:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.namespaces import (
@@ -204,13 +203,6 @@ def weighed_rows(posterior: HolesPosterior, X: Array) -> Holes:
     if not posterior.cell_tails.are_heavy:
         return data
     return weighed(data, posterior.columns, posterior.cell_tails)
-
-
-def _latent(posterior: HolesPosterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Posterior mean of a for each row, its covariance for each pattern, and the rows' patterns."""
-    data = weighed_rows(posterior, X)
-    a, cov = latent(data, posterior.columns)
-    return data.in_order(a), cov, data.in_order(data.pattern)
 
 
 class _Distances(NamedTuple):
