@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from bayespca.discrete.likelihoods.bernoulli import Bernoulli
 from bayespca.discrete.likelihoods.known import LIKELIHOODS
 from bayespca.discrete.likelihoods.ordinal import cut_points, rank_probabilities
 from oracles import likelihoods as oracle
@@ -162,3 +163,13 @@ def test_offsets_are_exposures():
         assert null.mean[0] == pytest.approx(1.2, abs=0.06)
         if parameters.size:
             assert null.parameters == pytest.approx(parameters, abs=0.3)
+
+
+def test_quantiles_of_zeros_and_ones_are_those_of_draws():
+    rng = np.random.default_rng(0)
+    m, v = np.array([-2.0, -0.3, 0.4, 2.5]), np.array([0.1, 1.0, 2.0, 0.5])
+    z = m + np.sqrt(v) * rng.normal(size=(200_000, 4))
+    share = (1 / (1 + np.exp(-z))).mean(axis=0)
+    for level in (0.05, 0.3, 0.5, 0.8, 0.95):
+        found = Bernoulli().quantile(level, m, v, np.empty((4, 0)))
+        np.testing.assert_array_equal(found, (1 - share < level).astype(float))

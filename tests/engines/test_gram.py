@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bayespca.engines import gram
 from bayespca.engines.gram import Eigen, decompose, has_digits, squares_of, squares_of_rows
 from bayespca.spectrum import Spectrum
 
@@ -66,3 +67,14 @@ def test_means_of_wide_data_are_taken_out(offset, everywhere):
     top = found.right(1)
     assert abs(float(top[0] @ right[0])) == pytest.approx(1.0, abs=1e-10)
     assert float(np.abs(top).max()) == pytest.approx(float(np.abs(right[0]).max()), rel=1e-6)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_scatter_by_threads_is_that_of_one(threads, monkeypatch):
+    monkeypatch.setattr(gram, "blas_threads", lambda: threads)
+    X = np.random.default_rng(0).normal(size=(101, 4)) + 5
+    shift = X[0]
+    found, total = gram._scatter_by_threads(X, shift)
+    apart = X - shift
+    np.testing.assert_allclose(found, apart.T @ apart, rtol=1e-12)
+    np.testing.assert_allclose(total, apart.sum(axis=0), rtol=1e-12)

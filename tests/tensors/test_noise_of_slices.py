@@ -11,6 +11,7 @@ from scipy.special import digamma, gammaln
 
 from bayespca import inference
 from bayespca.lowrank.scales import Scales
+from bayespca.tensors import noise as noise_of_slices
 from bayespca.tensors.data import tucker_cells
 from bayespca.tensors.fit import tucker_model
 from bayespca.tensors.noise import step, updated
@@ -138,3 +139,10 @@ def test_equal_slices_stay_equal():
     assert fit.free_energy == pytest.approx(equal.free_energy, abs=1.0)
     for one in fit.noise.slices:
         np.testing.assert_allclose(one, fit.noise_variance, rtol=0.02)
+
+
+def test_a_slice_without_cells_has_the_usual_noise():
+    counts = np.array([50.0, 50.0, 0.0, 50.0])
+    found = noise_of_slices._learned(np.array([45.0, 50.0, 0.0, 55.0]), counts)
+    assert np.isfinite(found.precision).all()
+    assert 1 / found.precision[2] == pytest.approx(1.0, rel=0.1)
