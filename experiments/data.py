@@ -43,6 +43,11 @@ KNOWN = {
     "tobamovirus": Known((38, 18), None, "tobamovirus data, in probabilistic PCA papers"),
     "metabolite": Known((154, 52), None, "Arabidopsis metabolites, Bioconductor pcaMethods"),
     "fia": Known((12, 100, 89), None, "flow injection analysis, University of Copenhagen"),
+    "iris": Known((150, 4)),
+    "breast_cancer": Known((569, 30)),
+    "diabetes": Known((442, 10)),
+    "digits": Known((1797, 64)),
+    "linnerud": Known((20, 3)),
 }
 MOVIELENS = Known((100000, 3), None, "MovieLens 100K, GroupLens: its terms forbid copies")
 
@@ -59,14 +64,14 @@ def _openml(number: int) -> FloatArray:
     return np.asarray(found.data, dtype=np.float64)
 
 
-def _wine() -> FloatArray:
-    from sklearn.datasets import load_wine
-
-    return np.asarray(load_wine().data, dtype=np.float64)
-
-
 # What scikit-learn ships.
-SHIPPED = {"wine": _wine}
+SHIPPED = ("iris", "wine", "breast_cancer", "diabetes", "digits", "linnerud")
+
+
+def _shipped(name: str) -> FloatArray:
+    from sklearn import datasets
+
+    return np.asarray(getattr(datasets, f"load_{name}")().data, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -78,9 +83,9 @@ class Data:
     folders: tuple[Path, ...] = ()
     download: Callable[[int], Any] | None = field(default=_openml)
 
-    def table(self, name: str) -> FloatArray:
-        """Samples × features, neither centred nor scaled."""
-        return self._array(name, "X")
+    def table(self, name: str, key: str = "X") -> FloatArray:
+        """Samples × features, neither centred nor scaled; of metabolites also `X_complete`."""
+        return self._array(name, key)
 
     def labels(self, name: str) -> NDArray[np.int64]:
         """The class of each row, where the file has it."""
@@ -139,7 +144,7 @@ class Data:
 
     def _elsewhere(self, name: str) -> FloatArray:
         if name in SHIPPED:
-            return SHIPPED[name]()
+            return _shipped(name)
         return self._downloaded(name)
 
     def _downloaded(self, name: str) -> FloatArray:

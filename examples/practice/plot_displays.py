@@ -25,7 +25,7 @@ from bayespca.displays import (
 
 wine = load_wine(as_frame=True)
 X = wine.data.rename(columns={"od280/od315_of_diluted_wines": "od280"})
-model = BayesianPCA(scale=True, noise="per-feature").fit(X)
+model = BayesianPCA(scale=True).fit(X)
 
 # %%
 # Six displays of one fit. The last one is about data with holes, so we make some.

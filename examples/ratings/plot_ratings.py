@@ -6,7 +6,7 @@ A few hundred people have rated some of a hundred films. Which ratings would the
 others, and how many dimensions does taste have?
 
 :class:`~bayespca.MatrixFactorization` finds the number of factors, the biases of people and
-films, and the noise from the ratings themselves. Nothing is tuned. No ratings come with
+films, and the noise from the ratings themselves. No ratings come with
 scikit-learn, so we simulate some: taste has two dimensions (say, action and romance), and popular
 films are rated more often.
 """

@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bayespca import BayesianPCA, GibbsPCA
+from bayespca.spectrum import posterior_of_rank
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(100, 10)) * [5, 4, 3, 2, 1, 1, 1, 1, 1, 1]
@@ -36,15 +37,16 @@ print(
 
 # %%
 # We compare the probability of each rank, and the standard deviation of every loading and score.
+# The components are single columns, which columns with noise of their own explain as well, so the
+# closed form announces no probability of its own; we compute the one for equal noise.
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
 k = np.arange(8)
-for model, shift, colour, name in [
-    (closed, -0.2, "C0", "closed form"),
-    (exact, 0.2, "C1", "sampling"),
+for found, shift, colour, name in [
+    (posterior_of_rank(closed.spectrum_).probabilities[:8], -0.2, "C0", "closed form"),
+    (exact.rank_posterior_[:8], 0.2, "C1", "sampling"),
 ]:
     probability = np.zeros(8)
-    found = np.asarray(model.rank_posterior_)[:8]
     probability[: len(found)] = found
     left.bar(k + shift, probability, 0.4, color=colour, label=name)
 left.set(xlabel="number of components", ylabel="probability", title="Rank")

@@ -69,7 +69,9 @@ def turned(V: np.ndarray, method: str, seed: int) -> Trial:
 
 
 def fitted(V: np.ndarray, method: str, **options) -> BayesianPCA:
-    return BayesianPCA(method, center=False, noise_variance=1.0, **options).fit(V.T)
+    number = {"n_components": "evb"} if method == "evb" and not options else {}
+    model = BayesianPCA(method, center=False, noise_variance=1.0, **number, **options)
+    return model.fit(V.T)
 
 
 def outcome(run: Run, method: str) -> Outcome:

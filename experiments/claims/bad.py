@@ -135,7 +135,8 @@ def seen(kind: Kind, seeds: Iterable[int]) -> Seen:
     ]
     said = [sentence(model, kind.code) for model in models]
     ranks = [model.n_components_ for model in models]
-    return Seen(said, ranks, [float(model.rank_posterior_.max()) for model in models])
+    known = [model.rank_posterior_ for model in models if model.rank_posterior_ is not None]
+    return Seen(said, ranks, [float(probabilities.max()) for probabilities in known])
 
 
 def sentence(model: BayesianPCA, code: str) -> str:
@@ -174,7 +175,7 @@ def _table(found: dict[str, Seen]) -> Table:
                 ", ".join(f"{key}={value!r}" for key, value in kind.options.items()) or "default",
                 NOTHING if kind.truth is None else str(kind.truth),
                 f"{np.median(one.ranks):.0f}",
-                f"{np.median(one.probabilities):.2f}",
+                f"{np.median(one.probabilities):.2f}" if one.probabilities else NOTHING,
                 f"{one.share:.2f}",
             )
         )

@@ -20,7 +20,7 @@ from ..noise.heldout import Cells, Scores, all_held_out, scored
 from ..records import Outcome, Run, Table
 from .kinds import KINDS, SHAPES, Made, made
 
-WAYS = ("auto", "probable")
+WAYS = ("evb", "probable")
 # Complete data whose cells have noise of their own keep EVB's number in both ways.
 USED = tuple(kind for kind in KINDS if kind not in ("t3", "gross"))
 SETS, QUICK_SETS = 20, 5

@@ -23,7 +23,7 @@ from .kinds import KINDS, MOST, SHAPES, STRONGEST, Made, made
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SETS, QUICK_SETS = 150, 3
+SETS, QUICK_SETS = 150, 16
 OURS, MINKA, WHITE = "ours", "Minka's evidence", "Minka's evidence, our noise"
 
 
@@ -48,7 +48,10 @@ def plain(X: np.ndarray) -> Spectrum:
 
 
 def fitted(run: Run, sets: list[Made]) -> Fitted:
-    models = [BayesianPCA().fit(one.X) for one in run.each(sets)]
+    # Sets that do not determine a number have no probabilities to judge.
+    every = [(BayesianPCA().fit(one.X), one) for one in run.each(sets)]
+    known = [pair for pair in every if pair[0].rank_posterior_ is not None]
+    models, sets = [model for model, _ in known], [one for _, one in known]
     ways = {
         OURS: [model.rank_posterior_ for model in models],
         MINKA: [minkas(plain(one.X)) for one in sets],

@@ -20,7 +20,7 @@ def reproduce(run: Run) -> Outcome:
     as_they_are = Counter(
         variational(points(seed, turned=False)).n_components_ for seed in run.each(range(n), 0.45)
     )
-    plain = BayesianPCA(noise="isotropic")
+    plain = BayesianPCA(n_components="evb", noise="isotropic")
     closed = Counter(plain.fit(points(seed)).n_components_ for seed in run.each(range(n), 0.1))
     true = run.printed["dimensionality"]
     return Outcome(

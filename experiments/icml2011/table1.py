@@ -74,4 +74,4 @@ def _of_starts(found: list[str]) -> str:
 
 
 def _rank(X, **options) -> int:
-    return BayesianPCA(noise="isotropic", **options).fit(X).n_components_
+    return BayesianPCA(n_components="evb", noise="isotropic", **options).fit(X).n_components_

@@ -23,12 +23,12 @@ FEW, TURK_AND_PENTLAND = (1, 5, 20), (100, 150)
 
 def reproduce(run: Run) -> Outcome:
     X = run.data.table("freyfaces")
-    model = BayesianPCA(noise="isotropic").fit(X)
+    model = BayesianPCA(n_components="evb", noise="isotropic").fit(X)
     eigenvalues = model.spectrum_.singular_values**2
     cumulative = np.cumsum(eigenvalues) / np.sum(eigenvalues)
     held_out = np.arange(len(X)) % HELD_OUT == 0
     train, unseen = X[~held_out], X[held_out]
-    found = BayesianPCA(noise="isotropic").fit(train).n_components_
+    found = BayesianPCA(n_components="evb", noise="isotropic").fit(train).n_components_
     errors = {k: _root_mean_square(_rebuilding(train, unseen, k) - unseen) for k in (*FEW, found)}
     same = _same_neighbour(train, unseen, (*FEW, *TURK_AND_PENTLAND))
     few = [f"{share:.0%} by {np.argmax(cumulative >= share) + 1}" for share in SHARES]

@@ -5,17 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.datasets
+from sklearn.decomposition import PCA
 
 from bayespca import BayesianPCA
-from bayespca.checks.columns import dependent_columns
-from bayespca.checks.rows import dominating_row, ordered_rows
+from bayespca.checks.rows import dominating_row, ordered_rows, sorted_rows
 from bayespca.checks.values import of_values
 from bayespca.datasets import noisy
+from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.posterior import left_of_some, reconstruct, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
 
-CODES = ("zero-one", "counts", "dependent-columns", "ordered-rows", "dominating-row")
+CODES = (
+    *("zero-one", "counts", "dependent-columns", "repeated-rows", "replicates"),
+    *("ordered-rows", "sorted-rows", "dominating-row"),
+)
 
 
 def said(X, **options):
@@ -75,8 +80,15 @@ def test_copies_are_found_where_there_are_few_rows_or_holes(table):
 def test_nearly_equal_is_not_equal(rng):
     X = rng.normal(size=(50, 4))
     X[:, 3] = X[:, 2] + 1e-4 * rng.normal(size=50)
-    assert dependent_columns(X, list("abcd")) is None
-    assert dependent_columns(X[:5], list("abcd")) is None
+    assert "dependent-columns" not in said(X)
+
+
+def test_maximum_likelihood_with_a_given_number_keeps_all_columns(table):
+    table["total"] = table.c + table.d
+    model = BayesianPCA(method="ml", n_components=2).fit(table)
+    other = PCA(2).fit(table)
+    assert "leave them out" in str(model.status_)
+    np.testing.assert_allclose(model.explained_variance_, other.explained_variance_)
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -106,8 +118,81 @@ def test_sorted_groups_are_no_series(rng):
     centres = 5 * rng.normal(size=(4, 12))
     X = np.repeat(centres, 50, axis=0) + rng.normal(size=(200, 12))
     assert "ordered-rows" not in said(X)
+    assert "Sorted rows do no harm" in said(X)["sorted-rows"]
+    assert "sorted-rows" not in said(rng.permutation(X))
     assert ordered_rows(np.zeros((20, 3))) is None
     assert ordered_rows(rng.normal(size=(5, 3)).cumsum(axis=0)) is None
+
+
+def series(rng, n, *, correlation=0.97):
+    """Two autoregressive components in white noise."""
+    steps = rng.normal(size=(n, 2)) * np.sqrt(1 - correlation**2)
+    scores = [rng.normal(size=2)]
+    for step in steps[1:]:
+        scores.append(correlation * scores[-1] + step)
+    return np.array(scores) @ (3 * rng.normal(size=(2, 12))) + rng.normal(size=(n, 12))
+
+
+@pytest.mark.parametrize("noise", ["auto", "isotropic", "student"])
+def test_slow_scores_in_white_noise_are_a_series(noise, rng):
+    X = series(rng, 300)
+    found = said(X, noise=noise)
+    assert "or ordered in time" in found["sorted-rows"]
+    assert "ordered-rows" not in found
+    assert not said(rng.permutation(X), noise=noise)
+
+
+def test_slow_scores_are_noticed_nearly_always(rng):
+    noticed = ["sorted-rows" in said(series(rng, 150), noise="isotropic") for _ in range(50)]
+    assert np.mean(noticed) > 0.9
+
+
+def test_the_component_in_order_is_named(rng):
+    scores = rng.normal(size=(100, 3))
+    scores[:, 1].sort()
+    assert sorted_rows(scores).text.startswith("Component 2 follows the order of the rows")
+
+
+def test_outlying_neighbours_are_no_order(rng):
+    scores = rng.normal(size=(60, 2))
+    scores[30:33, 0] = 1e3
+    assert sorted_rows(scores) is None
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "diabetes", "digits"])
+def test_shuffled_tables_are_in_no_order(name, rng):
+    X = getattr(sklearn.datasets, f"load_{name}")().data
+    scores = BayesianPCA(noise="isotropic").fit_transform(X)
+    alarms = [sorted_rows(rng.permutation(scores)) is not None for _ in range(200)]
+    assert np.mean(alarms) <= 0.01
+    # These two are sorted by class; the others are not.
+    assert (sorted_rows(scores) is not None) == (name in ("iris", "wine"))
+
+
+def test_frames_of_a_video_are_in_order(load_data):
+    X = load_data("freyfaces")["X"][:500].astype(float)
+    assert sorted_rows(BayesianPCA(noise="isotropic").fit_transform(X)) is not None
+
+
+@pytest.mark.parametrize("noise", ["auto", *NOISES])
+@pytest.mark.parametrize("shape", [(80, 10), (60, 200)])
+def test_a_row_that_is_a_component_is_said_once_under_every_noise(shape, noise):
+    """In wide data components explain all of it, so that its own noise is like that of others."""
+    X = noisy("white", *shape, 2, random_state=1).X
+    _, _, axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    X[7] += 30 * (X[7] - X.mean(axis=0)) @ axes[:2].T @ axes[:2]
+    advice = BayesianPCA(noise=noise).fit(X).status_.advice
+    about = [one for one in advice if one.code in ("dominating-row", "outlying-rows")]
+    assert len(about) == 1
+    assert "Row 7 " in about[0].text or "(7, counting from 0)" in about[0].text
+
+
+def test_rows_that_are_named_are_not_named_again(rng):
+    scores = rng.normal(size=(40, 2))
+    scores[3, 0], scores[5, 1] = 30.0, 50.0
+    assert dominating_row(scores).text.startswith("Row 5 ")
+    assert dominating_row(scores, [5]).text.startswith("Row 3 ")
+    assert dominating_row(scores, [3, 5]) is None
 
 
 def test_a_row_that_is_a_component(rng):

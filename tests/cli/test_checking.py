@@ -96,7 +96,8 @@ def test_workbooks_in_and_out(files, tmp_path):
     output_inside("fit", tmp_path / "good.xlsx", "--model", model, "--scores", scores)
     said = output_inside("check", model, tmp_path / "faulty.xlsx", "-o", table, rc=3)
     assert "sensor5" in said
-    assert pd.read_excel(scores).shape == (120, 4)
+    # A score and its standard deviation for each component.
+    assert pd.read_excel(scores).shape == (120, 2 * bayespca.load(model).n_components_)
     assert pd.read_excel(table)["alarm"].tolist() == [0, 0, 1, 0, 0, 0]
     holes = pd.read_excel(tmp_path / "good.xlsx")
     holes.iloc[3, 2] = np.nan

@@ -201,7 +201,7 @@ def test_what_comes_back_is_shown_beside_the_probability(folder):
     assert json.loads(output("fit", "x.csv", "--json", "--no-stability"))["stability"] is None
     assert json.loads(output("rank", "x.csv", "--json", "--no-stability"))["stability"] is None
     assert json.loads(output("rank", "x.csv", "--json"))["stability"]["n_halves"] == 100
-    assert "Components come back in" in output("rank", "x.csv", "--stability")
+    assert "2 of 2 come back in" in output("rank", "x.csv", "--stability")
 
 
 def test_what_is_assumed_of_holes_is_said(folder):
@@ -243,7 +243,7 @@ def test_noise_of_each_feature_is_told(folder):
     variances = expected.feature_noise_variance_
     assert found["feature_noise"] == pytest.approx([variances.min(), variances.max()])
     assert found["outliers"] is None
-    text = " ".join(output("fit", "x.npy").split())
+    text = " ".join(output("fit", "x.npy", "--verbose").split())
     nats = f"{expected.noise_evidence_['per-feature']:,.0f}"
     assert f"Noise differs between the features ({nats} nats more evidence than equal" in text
     equal = json.loads(

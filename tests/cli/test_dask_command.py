@@ -17,6 +17,7 @@ from dask.base import get_scheduler
 from distributed import LocalCluster
 
 import bayespca
+from bayespca import BayesianPCA
 from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 
@@ -37,11 +38,16 @@ def cluster():
         yield found
 
 
+def table_of_numbers():
+    """Rank 2; the number that is kept is 3, so that there is a second fit."""
+    return low_rank(300, 6, 2, random_state=0).X
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """One table split into three files, in both formats, with ids and a column of text."""
     monkeypatch.chdir(tmp_path)
-    X = low_rank(300, 6, 2, random_state=0).X
+    X = table_of_numbers()
     table = pd.DataFrame(X, columns=FEATURES)
     table.insert(0, "id", [f"s{i}" for i in range(len(X))])
     table["kind"] = "a"
@@ -57,7 +63,9 @@ def same_model(one, other):
     a, b = bayespca.load(one), bayespca.load(other)
     assert list(a.feature_names_in_) == list(b.feature_names_in_) == FEATURES
     assert a.n_samples_ == b.n_samples_ == 300
-    assert a.n_components_ == b.n_components_ == 2
+    assert a.n_components_ == b.n_components_ == 3
+    assert a.rank_posterior_ == pytest.approx(b.rank_posterior_, abs=1e-9)
+    assert b.engine_ == "dense"
     assert a.noise_variance_ == pytest.approx(b.noise_variance_, rel=1e-9)
     assert a.components_ == pytest.approx(b.components_, abs=1e-9)
     assert a.components_std_ == pytest.approx(b.components_std_, rel=1e-7)
@@ -82,7 +90,7 @@ def test_the_model_is_that_of_one_process(folder, cluster, ending):
 
 
 def test_everything_that_a_fit_writes(folder, cluster):
-    outputs = ("--scores", "s.csv", "--loadings", "l.csv", "--report", "r.html")
+    outputs = ("--scores", "s.csv", "--loadings", "l.csv", "--report", "r.html", "--verbose")
     told = output_inside("fit", "part-*.parquet", "--dask", cluster.scheduler_address, *outputs)
     assert "engine dask" in told
     assert "read by Dask, in 3 blocks" in told
@@ -96,7 +104,7 @@ def test_workers_of_this_machine(folder):
     told = json.loads(output_inside("fit", "part-*.parquet", "--workers", 2, "--json"))
     assert told["engine"] == "dask"
     assert told["n_samples"] == 300
-    assert told["rank"] == 2
+    assert told["rank"] == BayesianPCA().fit(table_of_numbers()).n_components_
 
 
 def test_progress_is_dasks_own(folder, cluster, monkeypatch):
@@ -113,7 +121,8 @@ def test_progress_is_dasks_own(folder, cluster, monkeypatch):
         app(arguments, prog_name="bayespca")
     assert stopped.value.code == 0
     assert "100% Completed" in screen.getvalue()
-    assert json.loads(out.getvalue())["rank"] == 2
+    found = BayesianPCA().fit(table_of_numbers())
+    assert json.loads(out.getvalue())["rank"] == found.n_components_
 
 
 def unused_port():

@@ -62,11 +62,11 @@ def test_one_row_has_no_probable_number(tmp_path):
     said = run("fit", "one.csv", cwd=tmp_path)
     assert said.startswith("one.csv 1 sample × 3 features")
     said = run("rank", "one.csv", cwd=tmp_path)
-    assert "EVB's rank has probability" not in said
+    assert "components 0, nothing varies" in said
     assert "There is a single sample" in said
     assert "transpose the table (--transpose)" in said
     found = json.loads(run("rank", "one.csv", "--json", cwd=tmp_path))
-    assert (found["evb_probability"], "--transpose" in found["why"]) == (None, True)
+    assert (found["rank_probabilities"], "--transpose" in found["why"]) == ({}, True)
 
 
 def test_one_of_a_kind_is_singular(tmp_path):

@@ -64,7 +64,7 @@ def test_every_format_is_the_same_fit(name, folder, expected):
 
 def test_the_screen(folder, expected):
     text = ratings("u.data", "--save", "m.bpca")
-    assert "ratings of 20 items by 30 users, empirical variational Bayes" in text
+    assert "ratings of 20 items by 30 users, method evb" in text
     assert f"components       {expected.n_components_}" in text
     assert f"standard deviation {np.sqrt(expected.noise_variance_):.4g}" in text
     assert "nats" in text

@@ -141,7 +141,7 @@ def test_the_rank_is_found(rank, holes):
     X, Z = table(300, 40, rank, holes, seed=rank)
     found = fit(X, Looping(max_iter=300, tol=1e-6))
     assert found.posterior.prior.size == rank
-    assert found.rank_posterior.argmax() == rank
+    assert found.free_energy_by_rank.argmin() == rank
     assert found.converged
     if rank:
         _, _, truth = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)

@@ -43,7 +43,7 @@ def test_the_rank_and_the_attributes(model):
     assert model.n_components_ == 2
     assert model.components_.shape == (2, 30)
     assert model.components_ @ model.components_.T == pytest.approx(np.eye(2), abs=1e-10)
-    assert model.rank_posterior_.argmax() == 2
+    assert model.free_energy_by_rank_.argmin() == 2
     assert (np.diff(model.explained_variance_) < 0).all()
     assert np.corrcoef(model.mean_, Z.mean(axis=0))[0, 1] > 0.9
     assert model.n_iter_ == len(model.trace_)
@@ -202,7 +202,7 @@ def test_model_files(tmp_path, n_components):
         ("fit_.posterior.b_cov", lambda a: a * np.nan, "not finite"),
         ("fit_.posterior.prior", lambda a: -a, "not positive"),
         ("fit_.posterior.components", lambda a: a[:, 1:], "different sizes"),
-        ("fit_.rank_posterior", lambda a: a[:0], "does not reach its number of components"),
+        ("fit_.free_energy_by_rank", lambda a: a[:0], "do not reach its number of components"),
     ],
 )
 def test_files_that_lie(tmp_path, model, name, change, match):

@@ -11,7 +11,6 @@ import pytest
 
 import bayespca
 from bayespca import BayesianPCA, load, rank_report
-from bayespca.sources.errors import IncompleteData
 
 ROWS, COLUMNS = (100, 1, 0, 259, 140), (5, 2, 3)
 
@@ -296,12 +295,13 @@ def test_infinity_is_named_and_leaves_the_estimator_alone(scale, is_wide):
 
 
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_holes_are_named_where_data_must_be_complete(is_wide):
+def test_rules_that_need_complete_data_are_not_tried_with_holes(is_wide):
     X = matrix()
     X[350, 7] = np.nan
-    x = lazy(X).T if is_wide else lazy(X)
-    with pytest.raises(IncompleteData, match="column 350" if is_wide else "block 3, column 7"):
-        bayespca.rank_report(x)
+    report = bayespca.rank_report(lazy(X).T if is_wide else lazy(X))
+    assert report.n_components == report.evb == 3
+    assert report.minka is None
+    assert "Because of the holes" in report.not_asked
 
 
 def test_engines_that_cannot():

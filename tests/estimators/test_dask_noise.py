@@ -263,7 +263,8 @@ def words(model):
 @pytest.mark.parametrize("whole", [False, True])
 def test_noise_with_holes_is_that_of_data_in_memory(noise, whole):
     X = with_holes("both", whole=whole)
-    found, theirs = (BayesianPCA(noise=noise).fit(x) for x in (lazy(X), X))
+    # A given number is found in another way in memory, to the tolerance of sweeps.
+    found, theirs = (BayesianPCA(n_components="evb", noise=noise).fit(x) for x in (lazy(X), X))
     same(found, theirs)
     assert words(found) == words(theirs)
     assert found.engine_ == "holes"

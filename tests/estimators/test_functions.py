@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 from bayespca import BayesianPCA, denoise, evbmf, rank_report, tensor_ranks, vbmf
 from bayespca.datasets import low_rank, noisy
-from bayespca.estimators.ranks import RankReport
+from bayespca.estimators import summarize
+from bayespca.estimators.wording import in_brief, kept
 from bayespca.spectrum import Spectrum, screenot
 from oracles.free_energy import Component, free_energy
 
@@ -92,7 +93,9 @@ def test_rank_report():
     truth = low_rank(300, 40, 4, random_state=0)
     report = rank_report(truth.X)
     assert set(report.ranks().values()) == {4}
-    assert report.evb_probability == pytest.approx(BayesianPCA().fit(truth.X).rank_posterior_[4])
+    model = BayesianPCA().fit(truth.X)
+    assert report.probabilities == summarize(model).rank_probabilities
+    assert str(report).startswith(kept(model.n_components_, in_brief(4, model.rank_posterior_)))
     assert report.noise_variance == pytest.approx(1.0, rel=0.1)
     text = str(report)
     for rule in ("EVB", "Minka", "Marchenko–Pastur", "Gavish–Donoho", "parallel analysis"):
@@ -127,11 +130,11 @@ def test_rank_report_with_holes():
     assert report.minka is None
     plain = BayesianPCA(noise="isotropic").fit(X)
     assert report.evb == plain.n_components_
-    assert report.evb_probability == plain.rank_posterior_[report.evb]
-    assert report.probable == plain.rank_posterior_.argmax()
+    assert report.n_components == BayesianPCA().fit(X).n_components_
     assert report.noise_models[report.noise] == 2
     noises = {f"EVB, {name}" for name in ("per-feature", "per-sample", "both")}
-    assert set(report.ranks()) == {"EVB", "most probable", "sign flips"} | noises
+    rules = {"kept by default", "most probable", "EVB", "sign flips"}
+    assert set(report.ranks()) == rules | noises
     rules = ("Minka", "Marchenko", "Gavish", "ScreeNOT", "parallel", "cross-validation", "half")
     assert all(rule in report.not_asked for rule in rules)
     assert report.not_asked in str(report)
@@ -153,12 +156,6 @@ def test_rank_report_says_which_rules_large_and_sparse_data_lack():
     report = rank_report(sp.csr_array(X))
     assert report.sign_flips is report.bi_cross_validation is None
     assert report.not_asked.startswith("Sign flips, bi-cross-validation and other")
-
-
-def test_a_probability_of_a_rank_is_never_nothing():
-    """0.000 would claim certainty, and the command does not print it either."""
-    report = RankReport(evb=1, noise_variance=1.0, threshold=1.0, evb_probability=1e-300)
-    assert "probability under 0.1 %, if all noise is equal" in str(report)
 
 
 def test_rank_report_of_what_does_not_vary():

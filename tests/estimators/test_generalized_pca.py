@@ -278,7 +278,7 @@ def test_model_files(tmp_path, n_components):
         ("fit_.posterior.b_spread", lambda a: -a, "of a TablePosterior are not positive"),
         ("fit_.posterior.b_spread", lambda a: a[1:], "different sizes"),
         ("fit_.posterior.parameters.0", lambda a: a[1:], "different sizes"),
-        ("fit_.rank_posterior", lambda a: a[:0], "does not reach its number of components"),
+        ("fit_.free_energy_by_rank", lambda a: a[:0], "do not reach its number of components"),
     ],
 )
 def test_files_that_lie(tmp_path, model, name, change, match):

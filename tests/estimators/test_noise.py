@@ -288,7 +288,9 @@ def test_a_fit_is_taken_up_that_was_broken_off_while_another_noise_was_tried(tmp
     X = 2 * rng.normal(size=(200, 3)) @ rng.normal(size=(3, 20)) + noise
     X[rng.random(X.shape) < 0.1] = np.nan
     numbers = []
-    whole = BayesianPCA().fit(X, callback=lambda number, info: numbers.append(number))
+    whole = BayesianPCA(n_components="evb").fit(
+        X, callback=lambda number, info: numbers.append(number)
+    )
     assert numbers.count(1) == 2, "a second noise model is tried"
     late = len(numbers) - 1
     seen = []
@@ -300,10 +302,12 @@ def test_a_fit_is_taken_up_that_was_broken_off_while_another_noise_was_tried(tmp
 
     path = tmp_path / "fit.ckpt"
     with pytest.raises(BrokenOffError):
-        BayesianPCA(checkpoint=path).fit(X, callback=breaking_off)
+        BayesianPCA(n_components="evb", checkpoint=path).fit(X, callback=breaking_off)
     assert list(tmp_path.iterdir())
     again = []
-    found = BayesianPCA(checkpoint=path).fit(X, callback=lambda number, info: again.append(number))
+    found = BayesianPCA(n_components="evb", checkpoint=path).fit(
+        X, callback=lambda number, info: again.append(number)
+    )
     assert found.free_energy_ == whole.free_energy_
     assert len(again) < len(numbers)
     assert not list(tmp_path.iterdir())

@@ -28,11 +28,15 @@ def test_the_rank_does_not_depend_on_the_unit(method, factor):
     assert BayesianPCA(method).fit(X * factor).n_components_ == 5
 
 
-@pytest.mark.parametrize("method", ["evb", "laplace"])
-def test_pure_noise_has_no_components(method):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("evb", {"n_components": "evb"}), ("laplace", {})],
+    ids=["evb", "laplace"],
+)
+def test_pure_noise_has_no_components(method, options):
     for seed in range(10):
         X = np.random.default_rng(seed).normal(size=(300, 30))
-        assert BayesianPCA(method).fit(X).n_components_ == 0
+        assert BayesianPCA(method, **options).fit(X).n_components_ == 0
 
 
 def test_laplace_with_fewer_samples_than_features():

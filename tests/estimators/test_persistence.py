@@ -662,7 +662,6 @@ def test_trees_that_lie(whole, path, place, value, match):
         ("fit_.posterior.components", np.zeros((1, 0)), "sizes"),
         ("fit_.posterior.components", np.zeros((1, 4)), "sizes"),
         ("fit_.shrunk_singular_values", np.zeros(2), "sizes"),
-        ("fit_.rank_posterior", np.zeros(0), "does not reach its number"),
         ("fit_.spectrum.singular_values", np.array([1.0, 2.0]), "decreasing order"),
         ("fit_.spectrum.singular_values", np.zeros(50), "does not agree with itself"),
         ("fit_.trace.rank", np.zeros(1, np.int64), "different lengths"),

@@ -6,7 +6,8 @@ import array_api_strict
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_digits
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
 
 from bayespca import BayesianPCA, rank_report, rank_stability
 from bayespca.datasets import noisy
@@ -17,15 +18,22 @@ from bayespca.estimators.stability import is_halved_unasked, stability_of
 
 def test_strong_components_come_back():
     found = rank_stability(noisy("white", 200, 30, 3, random_state=0).X)
-    assert (found.rank, found.ranks, found.share) == (3, {3: 1.0}, 1.0)
+    assert (found.rank, found.ranks[3]) == (3, found.share)
+    assert found.share >= 0.95
     assert found.directions == pytest.approx(np.ones(3))
     assert (found.overlaps > 0.95).all()
-    assert str(found).startswith("all rows: rank 3, isotropic noise")
+    assert str(found).startswith("all rows: rank 3, isotropic noise; as many as there are")
+    assert found.in_words == "3 of 3 come back in at least 90 % of 100 halves of the rows"
 
 
 def test_noise_comes_back_as_noise():
-    found = rank_stability(noisy("white", 200, 30, 3, strength=0, random_state=0).X)
-    assert (found.rank, found.ranks, found.directions.size) == (0, {0: 1.0}, 0)
+    """Never by EVB; a few halves have a component with a probability above 75 % by chance."""
+    X = noisy("white", 200, 30, 3, strength=0, random_state=0).X
+    found = rank_stability(X)
+    assert (found.rank, found.directions.size) == (0, 0)
+    assert found.ranks[0] == found.share >= 0.95
+    evb = stability_of(BayesianPCA(n_components="evb").fit(X), X)
+    assert (evb.rank, evb.ranks, evb.directions.size) == (0, {0: 1.0}, 0)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +41,8 @@ def test_noise_comes_back_as_noise():
 )
 def test_noise_is_that_of_all_rows(kind, noise):
     found = rank_stability(noisy(kind, 300, 40, 3, random_state=0).X, n_halves=20)
-    assert (found.noise, found.rank) == (noise, 3)
-    assert found.share >= 0.9
+    assert found.noise == noise
+    assert (found.directions[:3] == 1).all()
 
 
 def test_a_component_near_the_limit_comes_back_in_some():
@@ -111,11 +119,30 @@ def test_only_small_data_are_halved_unasked():
     assert not is_halved_unasked(BayesianPCA().fit(np.where(X > 2, np.nan, X)))
 
 
+@pytest.mark.parametrize("rule", ["auto", "probable", "evb"])
+def test_halves_count_by_the_rule_of_the_fit(rule):
+    X = noisy("white", 120, 20, 3, strength=0.4, random_state=1).X
+    model = BayesianPCA(noise="isotropic", n_components=rule).fit(X)
+    found, rng = stability_of(model, X, n_halves=200), np.random.default_rng(5)
+    half = [rng.permutation(120)[:60] for _ in range(100)]
+    ranks = [clone(model).fit(X[rows]).n_components_ for rows in half]
+    assert found.rule == rule
+    assert sum(k * share for k, share in found.ranks.items()) == pytest.approx(
+        np.mean(ranks), abs=0.25
+    )
+
+
+def test_halves_of_what_the_data_do_not_determine_count_by_evb():
+    found = rank_stability(load_iris().data, n_halves=10)
+    assert (found.rule, "EVB's own number" in found.numbers_in_words) == ("evb", True)
+
+
 def test_the_report_of_ranks_has_it():
     X = noisy("columns", 80, 8, 2, random_state=0).X
     found = rank_report(X)
     assert found.stability.noise == found.noise == "per-feature"
-    assert found.stability.rank == found.noise_models["per-feature"]
+    assert found.stability.rank == found.n_components
+    assert found.stability.in_words == stability_of(BayesianPCA().fit(X), X).in_words
     assert "of the halves" in str(found)
     assert rank_report(X, n_halves=0).stability is None
     assert rank_report(X, n_halves=6).stability.n_halves == 6

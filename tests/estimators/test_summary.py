@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 
 from bayespca import BayesianPCA
 from bayespca.datasets import low_rank
@@ -42,67 +42,38 @@ def test_numbers_are_those_of_the_model(rng):
     model = BayesianPCA().fit(X)
     summary = summarize(model)
     assert (summary.n_samples, summary.n_features, summary.rank) == (100, 20, 3)
-    assert summary.probability == model.rank_posterior_[3]
-    assert summary.rank_probabilities[3] == summary.probability
+    assert summary.exactly == model.rank_posterior_[3]
+    assert summary.at_least == pytest.approx(model.rank_posterior_[3:].sum())
+    assert summary.rank_probabilities[3] == summary.exactly
     assert summary.noise_variance == model.noise_variance_
     assert summary.explained == pytest.approx(model.explained_variance_ratio_.sum())
     assert summary.notes == ()
     assert json.loads(json.dumps(summary.as_dict()))["rank"] == 3
 
 
-@pytest.mark.parametrize(
-    ("relative", "code", "text"),
-    [
-        (
-            1.015,
-            "near-threshold-kept",
-            "The 3rd component is within 2 % of the threshold, just ab",
-        ),
-        (
-            0.985,
-            "near-threshold-dropped",
-            "The 3rd component is within 2 % of the threshold, just",
-        ),
-    ],
-)
-def test_a_component_next_to_the_threshold_is_named(rng, relative, code, text):
-    model = BayesianPCA(center=False).fit(at_threshold(relative, rng))
-    note = next(note for note in summarize(model).notes if note.code == code)
-    assert note.text.startswith(text)
-
-
-def test_a_component_far_from_the_threshold_is_not(rng):
-    assert not [
-        code
-        for code in codes(BayesianPCA().fit(low_rank(100, 20, 3, random_state=0).X))
-        if "near" in code
-    ]
-
-
-def test_a_component_that_is_probable_though_dropped_is_told(rng):
+def test_a_component_that_evb_drops_can_be_probable(rng):
     """EVB's threshold lies above what noise reaches: just below it, a component is probable."""
     X = at_threshold(0.97, rng)
-    model = BayesianPCA(center=False).fit(X)
-    [note] = [note for note in summarize(model).notes if "rank" in note.code]
-    assert note.text.startswith("EVB keeps 2; the most probable number is 3, with ")
-    assert note.text.endswith(" %, if the noise is as assumed.")
-    probable = BayesianPCA(n_components="probable", center=False).fit(X)
-    assert probable.n_components_ == 3
-    assert probable.shrunk_singular_values_[2] > 0
-    assert "EVB keeps 2; the most probable number is 3" in str(probable.status_)
+    evb, kept = (BayesianPCA(n_components=n, center=False).fit(X) for n in ("evb", "auto"))
+    assert (evb.n_components_, kept.n_components_) == (2, 3)
+    assert kept.shrunk_singular_values_[2] > 0
+    assert summarize(evb).how_sure.startswith("at least 2 (over 99.9 %), most probably 3 (")
+    assert summarize(evb).sentence.startswith("There are at least two dimensions")
 
 
-def test_an_uncertain_rank_is_told_with_its_rivals():
-    """With few rows, the rank that EVB keeps may be less probable than all others together."""
-    notes = []
-    for seed in range(20):
-        X = np.random.default_rng(seed).normal(size=(12, 8)) * [4, 3, 1, 1, 1, 1, 1, 1]
-        notes += summarize(BayesianPCA(noise="isotropic").fit(X)).notes
-    texts = [note.text for note in notes if note.code == "uncertain-rank"]
-    assert texts
-    assert all(
-        re.match(r"The rank is not certain: rank \d has probability .*, rank", t) for t in texts
-    )
+def test_what_the_data_do_not_determine():
+    X = load_diabetes().data
+    model = BayesianPCA().fit(X)
+    summary = summarize(model)
+    assert model.rank_posterior_ is None
+    assert (summary.at_least, summary.exactly, summary.most_probable) == (None, None, None)
+    assert not summary.determined
+    sentence = summary.sentence.replace("dimension", "component")
+    assert str(model.status_) == f"Converged after {model.n_iter_} steps. {sentence}"
+    assert summary.notes == ()
+    capped = BayesianPCA(n_components=1).fit(X)
+    assert "not-determined" not in capped.status_
+    assert (summarize(capped).given, summarize(capped).how_sure) == (True, "as requested")
 
 
 def test_a_feature_in_other_units_is_named(rng):
@@ -120,7 +91,7 @@ def test_a_rank_that_was_told_has_no_probability():
     summary = summarize(
         BayesianPCA("ml", n_components=2).fit(low_rank(100, 20, 3, random_state=0).X)
     )
-    assert summary.probability is None
+    assert (summary.at_least, summary.determined, summary.how_sure) == (None, True, "as requested")
     assert summary.rank == 2
 
 
@@ -144,7 +115,7 @@ def test_a_cap_that_was_reached_is_told():
     note = next(
         n for n in summarize(BayesianPCA(n_components=3).fit(X)).notes if n.code == "capped"
     )
-    assert note.text.startswith("No more than 3 components were allowed; at this noise, 2 more")
+    assert note.text == "No more than 3 components were allowed; there are more."
     assert "capped" not in codes(BayesianPCA(n_components=5).fit(X))
 
 
@@ -192,10 +163,10 @@ def test_a_share_that_is_none(share, rng):
 
 def test_the_headline_says_where_the_most_probable_number_is_another(rng):
     found = summarize(BayesianPCA(noise_variance=1.0).fit(matrix_with([100.0, 90.0], 80, 9, rng)))
-    for probabilities, words in (
-        ({2: 0.9, 3: 0.1}, "There are two dimensions in these data."),
-        ({2: 0.3, 3: 0.7}, "There are at least two dimensions in these data."),
-        ({1: 0.7, 2: 0.3}, "There are up to two dimensions in these data."),
-        ({}, "There are two dimensions in these data."),
+    for probable, words in (
+        (2, "There are two dimensions in these data."),
+        (3, "There are at least two dimensions in these data."),
+        (1, "There are up to two dimensions in these data."),
+        (None, "There are two dimensions in these data."),
     ):
-        assert headline(replace(found, rank_probabilities=probabilities)) == words
+        assert headline(replace(found, most_probable=probable)) == words

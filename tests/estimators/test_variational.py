@@ -170,7 +170,8 @@ def test_bad_data():
 
 def test_it_shows_itself(model):
     summary = summarize(model)
-    assert (summary.rank, summary.probability, summary.given) == (3, None, False)
+    assert (summary.rank, summary.exactly, summary.given) == (3, None, False)
+    assert summary.how_sure == "found, without a probability"
     assert json.dumps(summary.as_dict())
     assert "There are three dimensions" in model._repr_html_inner()
 

@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 
 from bayespca import BayesianPCA, VariationalPCA
-from bayespca.datasets import low_rank, noisy
+from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
 from bayespca.estimators.wording import (
     CONDITION,
-    conditional,
     counted,
     holes_sentence,
+    in_brief,
+    kept,
     likelihood,
     noise_level,
     noise_sentence,
     percent,
     plural,
     significant,
+    undetermined,
 )
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.spectrum.records import Advice
@@ -137,27 +139,45 @@ def test_outliers_that_a_note_names_are_not_counted_again(summary):
     assert "outlier" not in noise_sentence(found)
 
 
-# --- the condition of probabilities ------------------------------------------------------------
+# --- how sure a number is ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("k", "probabilities", "text"),
+    [
+        (2, [0.0, 0.1, 0.7, 0.2], "exactly 2 (70 %), at least 2 (90 %)"),
+        (1, [0.0, 0.4, 0.6], "at least 1 (over 99.9 %), most probably 2 (60 %)"),
+        (2, [0.0, 0.7, 0.3], "at least 2 (30 %), most probably 1 (70 %)"),
+        (0, [0.8, 0.2], "exactly 0 (80 %)"),
+        (0, [0.4, 0.6], "exactly 0 (40 %), most probably 1 (60 %)"),
+        (3, [0.5, 0.5], "at least 3 (under 0.1 %), most probably 0 (50 %)"),
+    ],
+)
+def test_how_sure_a_number_is(k, probabilities, text):
+    assert in_brief(k, probabilities) == text
+    assert kept(k, text) == f"{k}: {text}, {CONDITION}"
+
+
+def test_what_the_data_do_not_determine_has_no_percentage():
+    beyond = "more cannot be told apart from deviations from the model"
+    assert in_brief(1, ()) == f"stands out; {beyond}"
+    assert kept(0, in_brief(0, ())) == f"0 stand out; {beyond}"
+    assert undetermined(1, 1) == f"One component stands out; {beyond}."
+    assert undetermined(3, 2) == (
+        f"Three components stand out; {beyond}. Two hold 95 % of the signal."
+    )
+    assert kept(4, "as requested") == "4, as requested"
 
 
 def test_a_printed_probability_has_its_condition(capsys):
     X = low_rank(40, 8, 2, random_state=0).X
     model = BayesianPCA(verbose=True).fit(X)
-    assert CONDITION in capsys.readouterr().out
+    assert in_brief(2, model.rank_posterior_) in capsys.readouterr().out
     assert CONDITION in model._repr_html_()
-    assert conditional(1.0) == "probability over 99.9 % if the noise is as assumed"
-
-
-def test_a_number_that_is_not_the_most_probable_has_the_condition_too():
-    data = [noisy("white", 30, 12, 3, strength=0.4, random_state=seed).X for seed in range(10)]
-    notes = [note for X in data for note in summarize(BayesianPCA().fit(X)).notes]
-    said = [note.text for note in notes if note.code in ("uncertain-rank", "other-rank")]
-    assert said
-    assert all(CONDITION in text for text in said)
 
 
 def test_the_readme_has_the_condition_wherever_it_prints_a_probability():
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    said = [line for line in text.splitlines() if re.search(r"probability \d|with \d+ %", line)]
+    said = [line for line in text.splitlines() if re.search(r"\(\d+(\.\d)? %\)", line)]
     assert said
     assert all(CONDITION in line for line in said)

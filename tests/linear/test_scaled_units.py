@@ -34,7 +34,8 @@ def made(kind):
 
 
 def fitted(X, kind, **options):
-    options = {"noise": NAMES[kind], "tol": 1e-13, "max_iter": 3000, **options}
+    always = {"n_components": "evb", "tol": 1e-13, "max_iter": 3000}
+    options = {"noise": NAMES[kind], **always, **options}
     return BayesianPCA(**options).fit(X)
 
 

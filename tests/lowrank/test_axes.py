@@ -121,7 +121,7 @@ def test_intervals_hold_the_axes_where_two_are_close():
         rng = np.random.default_rng(seed)
         W = np.linalg.qr(rng.normal(size=(12, 2)))[0].T
         X = rng.normal(size=(120, 2)) * [3.0, 2.3] @ W + rng.normal(size=(120, 12))
-        model = BayesianPCA(noise="isotropic").fit(X)
+        model = BayesianPCA(n_components="evb", noise="isotropic").fit(X)
         signs = np.sign(np.sum(model.components_ * W, axis=1))[:, None]
         error = np.abs(model.components_ - signs * W)
         inside.append(np.mean(error < 1.959964 * model.components_std_))

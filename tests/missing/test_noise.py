@@ -108,7 +108,7 @@ def test_without_holes_it_is_the_closed_form_of_scaled_data(noise, n, p):
     found = fitted(X, noise)
     assert found.n_components == rank > 0
     assert found.free_energy == pytest.approx(F, rel=1e-7)
-    whole = BayesianPCA(noise=noise.name, max_iter=5000, tol=1e-13).fit(X)
+    whole = BayesianPCA(n_components="evb", noise=noise.name, max_iter=5000, tol=1e-13).fit(X)
     assert found.free_energy == pytest.approx(whole.free_energy_, abs=1e-5)
     assert found.noise_variance == pytest.approx(whole.noise_variance_, rel=0.01)
     close = {"rtol": 0.05}

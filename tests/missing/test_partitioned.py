@@ -77,7 +77,9 @@ METHODS = [
 def fitted(X, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankWarning)
-        return BayesianPCA(**{"noise": "isotropic", **options}).fit(X)
+        # Sweeps with a given number of components take another way in memory, so EVB's is kept.
+        number = "evb" if options.get("method", "evb") == "evb" else "auto"
+        return BayesianPCA(**{"noise": "isotropic", "n_components": number, **options}).fit(X)
 
 
 def bytes_of(holes):
@@ -103,7 +105,9 @@ def assert_same(found, expected, X, *, rtol=1e-8):
     assert advice(found) == advice(expected)
     assert found.engine_ == expected.engine_ == "holes"
     assert found.components_.dtype == expected.components_.dtype
-    for name in ("noise_variance_", "free_energy_", "mean_", "rank_posterior_"):
+    names = ["noise_variance_", "free_energy_", "mean_"]
+    names += [] if expected.rank_posterior_ is None else ["rank_posterior_"]
+    for name in names:
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=rtol, atol=rtol)
     for name in ("components_", "components_std_", "singular_values_"):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=rtol, atol=rtol)
@@ -213,7 +217,8 @@ def test_filling_is_lazy_and_that_of_arrays():
             assert_allclose(dask.compute(*found), model.impute(X, return_std=return_std))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RankWarning)
-            assert_allclose(bayespca.impute(D).compute(), model.impute(X))
+            filled = bayespca.impute(D, n_components="evb").compute()
+            assert_allclose(filled, model.impute(X))
         T, std = model.transform(D, return_std=True)
         assert_allclose(dask.compute(T, std), model.transform(X, return_std=True), atol=1e-12)
         assert_allclose(model.score(D), model.score(X))
@@ -298,7 +303,7 @@ def test_a_fit_that_was_broken_off_is_taken_up(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with one_thread():
-        model = BayesianPCA(checkpoint=path, noise="isotropic")
+        model = BayesianPCA(n_components="evb", checkpoint=path, noise="isotropic")
         with pytest.raises(KeyboardInterrupt):
             model.fit(D, callback=breaks)
         assert not hasattr(model, "components_")

@@ -54,7 +54,8 @@ def test_five_percent_of_clean_rows_are_flagged(n, p, rank, noise):
     rng, flagged = np.random.default_rng(1), []
     for _ in range(40):
         rows = process(rng, p, rank, uneven=noise == "per-feature")
-        found = monitoring.statistics(BayesianPCA(noise=noise).fit(rows(n)), rows(1000))
+        model = BayesianPCA(n_components="evb", noise=noise).fit(rows(n))
+        found = monitoring.statistics(model, rows(1000))
         flagged.append((found.t2_alarms.mean(), found.q_alarms.mean()))
     t2, q = np.mean(flagged, axis=0)
     assert 0.04 < q < 0.06
@@ -185,7 +186,7 @@ def test_the_noise_of_residuals_is_not_the_larger_one_of_the_posterior(holes):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(60, 6)) @ rng.normal(size=(6, 20)) + rng.normal(size=(60, 20))
         X[rng.random(X.shape) < holes] = np.nan
-        model = BayesianPCA(noise="isotropic").fit(X)
+        model = BayesianPCA(n_components="evb", noise="isotropic").fit(X)
         law = row_law(model.fit_, model._degrees())
         found.append((law.residual_variance, law.noise_variance))
     residual, noise = np.mean(found, axis=0)

@@ -92,7 +92,7 @@ def fits(page):
 def test_opens_and_draws(page, wine_file, artefacts, look, width, dark):
     page.look(width, dark=dark)
     page.open(wine_file, until=DRAWN)
-    assert page.run("document.querySelectorAll('.canvas').length") == 4
+    assert page.run("document.querySelectorAll('.canvas').length") == 3
     assert page.run("document.querySelectorAll('.canvas .main-svg').length") >= 4
     points = "document.querySelectorAll('#figure-scores .scatterlayer path.point').length"
     assert page.run(points) == 178

@@ -10,7 +10,7 @@ from bayespca import BayesianPCA
 from bayespca.lowrank import imputing
 from bayespca.spectrum import Spectrum, posterior_of_rank
 from bayespca.spectrum.left_out import below_the_limit, left_out, strengths
-from bayespca.spectrum.rank_posterior import MEAN, SCALE
+from bayespca.spectrum.strengths import MEAN, SCALE
 
 
 @pytest.mark.parametrize("shape", [(20, 300), (300, 20), (50.0, 49.5)])

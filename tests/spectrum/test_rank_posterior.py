@@ -198,13 +198,6 @@ def test_edges(values, shape, rank):
     assert found.probabilities.sum() == pytest.approx(1)
 
 
-def test_ranks_can_be_capped():
-    whole = spectrum(100, 30, [6, 5, 4])
-    capped = posterior_of_rank(whole, max_rank=2)
-    assert capped.probabilities.size == 3
-    assert capped.rank == 2
-
-
 # --- calibration -------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "cast",
     "device",
     "eps",
+    "has_nan",
     "hasty_cholesky",
     "is_numpy_array",
     "is_sparse",
@@ -73,6 +74,12 @@ def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
         # Does not wait for the device; the numbers are read before this returns.
         return xp.asarray(a).to(device=like.device, dtype=dtype, non_blocking=True)
     return xp.asarray(a, dtype=dtype, device=device(like))
+
+
+def has_nan(X: Array) -> bool:
+    """Whether an array has NaN; one sum is quicker than a test of each cell."""
+    xp = array_namespace(X)
+    return bool(xp.isnan(xp.sum(X)))
 
 
 def is_sparse(X: Input) -> bool:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from .namespaces import array_namespace, device, is_numpy_array, is_torch_array
 from .types import Array
 
+# Most matrices to decompose in one call: cuSOLVER fails at a hundred thousand.
+AT_ONCE = 10_000
+
 
 @lru_cache(maxsize=256)
 def triangle(H: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -142,10 +145,13 @@ def roots(covariances: Array) -> Array:
     R does not depend on the signs of eigenvectors, which rounding decides.
     """
     xp = array_namespace(covariances)
-    if is_numpy_array(covariances):
-        # An eigendecomposition takes ten times as long.
-        with suppress(np.linalg.LinAlgError):
-            return np.linalg.cholesky(covariances)
+    if covariances.shape[0] > AT_ONCE:
+        parts = range(0, covariances.shape[0], AT_ONCE)
+        return xp.concat([roots(covariances[i : i + AT_ONCE]) for i in parts])
+    if is_numpy_array(covariances) or is_torch_array(covariances):
+        # An eigendecomposition takes ten times as long. RuntimeError is torch's.
+        with suppress(np.linalg.LinAlgError, RuntimeError):
+            return xp.linalg.cholesky(covariances)
     values, vectors = xp.linalg.eigh(covariances)
     sizes = xp.sqrt(xp.where(values > 0, values, 0 * values))
     return xp.matmul(vectors * sizes[:, None, :], xp.matrix_transpose(vectors))

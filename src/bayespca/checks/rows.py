@@ -1,16 +1,22 @@
-"""Rows that are not independent, as in a series, and rows that dominate a component."""
+"""Rows in an order, as in a series, and rows that dominate a component."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Collection
 
-from bayespca.arrays.types import FloatArray
+import numpy as np
+from scipy.stats import rankdata
+
+from bayespca.arrays.types import FloatArray, Index
 from bayespca.spectrum.records import Advice
 
 # Least correlation of residuals in adjacent rows that counts, and least number of standard errors.
 # Tables whose rows are sorted or were measured one after the other reach up to 0.25, which
 # creates no spurious components.
 LEAST, STANDS_OUT = 0.3, 6.0
+# The same for ranks of scores, of as many as hundreds of components. In a series, their standard
+# deviations are √((1 + r²)/(1 − r²)) times too small: 1.3 times.
+MUCH, BY_NO_CHANCE = 0.5, 5.0
 # Fewest rows that can show an order, and fewest among which one row can stand out.
 FEWEST, FEW = 8, 20
 # Share of a component's squares at which a single row dominates it.
@@ -38,18 +44,49 @@ def ordered_rows(residuals: FloatArray) -> Advice | None:
     )
 
 
-def dominating_row(scores: FloatArray) -> Advice | None:
-    """Advice if one row makes up most of a component; None otherwise."""
+def sorted_rows(scores: FloatArray) -> Advice | None:
+    """Advice if scores correlate with those one or two rows before; None otherwise.
+
+    Ranks keep two outlying rows that happen to be neighbours from looking like an order.
+    """
+    n, k = scores.shape
+    if n < FEWEST or not k:
+        return None
+    ranks = rankdata(scores, axis=0)
+    ranks -= ranks.mean(axis=0)
+    squares = np.maximum((ranks**2).sum(axis=0), 1.0)
+    lags = [(ranks[lag:] * ranks[:-lag]).sum(axis=0) / squares for lag in (1, 2)]
+    r = np.abs(lags).max(axis=0)
+    h = int(np.argmax(r))
+    if r[h] < max(MUCH, BY_NO_CHANCE / np.sqrt(n)):
+        return None
+    return Advice(
+        "sorted-rows",
+        f"Component {h + 1} follows the order of the rows (rank correlation {r[h]:.2f} of scores "
+        "in rows next to each other): they look sorted, or ordered in time. Sorted rows do no "
+        "harm. In a series, components may be slow drifts, and their standard deviations are too "
+        "small; take differences, or use rows further apart. Their number is not affected.",
+    )
+
+
+def dominating_row(
+    scores: FloatArray, named: Collection[int] = (), numbers: Index | None = None
+) -> Advice | None:
+    """Advice if one row, not among the `named`, makes up most of a component; None otherwise.
+
+    Rows may have numbers of their own.
+    """
     n = len(scores)
     squares = scores**2
     total = squares.sum(axis=0)
     if n < FEW or not total.size or not total.all():
         return None
-    shares = squares.max(axis=0) / total
+    rows = squares.argmax(axis=0)
+    shares = np.where(np.isin(rows, list(named)), 0.0, squares.max(axis=0) / total)
     h = int(np.argmax(shares))
     if shares[h] < MOST_OF_IT:
         return None
-    row = int(squares[:, h].argmax())
+    row = int(rows[h] if numbers is None else numbers[rows[h]])
     return Advice(
         "dominating-row",
         f"Row {row} (counting from 0) makes up {100 * shares[h]:.0f} % of component {h + 1}: "

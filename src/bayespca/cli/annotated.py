@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bayespca.estimators.wording import kept
 from bayespca.io.packages import need
 from bayespca.io.records import How, first_line
 from bayespca.io.writing import replacing_path
@@ -95,6 +96,7 @@ def _say(data: Path, out: Path, adata: Any, seconds: float, *, as_json: bool) ->
                 "file": str(data),
                 "shape": list(adata.shape),
                 "rank": rank,
+                "how_sure": about.get("how_sure"),
                 "likelihood": likelihood,
                 "explained_variance_ratio": about["variance_ratio"].tolist(),
                 "written": {"annotated": str(out)},
@@ -102,7 +104,7 @@ def _say(data: Path, out: Path, adata: Any, seconds: float, *, as_json: bool) ->
         )
         return
     facts = {
-        "found": screen.counted(rank, "component"),
+        "components": kept(rank, about["how_sure"]) if "how_sure" in about else str(rank),
         "likelihood": likelihood,
         "written to": "obsm['X_pca'], varm['PCs'], uns['pca'], and standard deviations beside them",
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -88,7 +87,11 @@ def fit(
         hints = [] if choice is None else choice.hints(given)
         found = Found(model, _stability(given, model, outputs.stability), hints)
         written = _write_outputs(given, found, outputs, labels, start)
-    _show(found, given, written, seconds=time.perf_counter() - start, as_json=as_json)
+    if as_json:
+        _print_json(found, given, written, seconds=time.perf_counter() - start)
+    else:
+        verbose = outputs.verbose
+        _show(found, given, written, seconds=time.perf_counter() - start, verbose=verbose)
 
 
 def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
@@ -96,12 +99,14 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
     given = open_input(data, how)
     ranks = given.apply("decomposing", partial(rank_report, **options))
     if as_json:
-        known = ranks.evb_probability
         facts = {"file": str(data), **given.facts, "ranks": ranks.ranks()}
         screen.print_json(
             facts
             | {
-                "evb_probability": None if math.isnan(known) else known,
+                "rank": ranks.n_components,
+                "how_sure": ranks.how_sure,
+                "sentence": ranks.sentence,
+                "rank_probabilities": ranks.probabilities,
                 "noise": ranks.noise,
                 "why": on_the_command_line(ranks.why),
                 "not_asked": on_the_command_line(ranks.not_asked),
@@ -249,34 +254,34 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
 # --- what is shown -----------------------------------------------------------------------------
 
 
+def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds: float) -> None:
+    model, stability, numbers = found.model, found.stability, summarize(found.model).as_dict()
+    screen.print_json(
+        {"file": str(given.file.path), "version": __version__}
+        | numbers
+        | given.facts
+        | {
+            "notes": [*numbers["notes"], *_other_kinds(model), *found.hints],
+            "singular_values": to_numpy(model.singular_values_),
+            "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
+            "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
+            "stability": None if stability is None else stability.as_dict(),
+            "written": written,
+            "seconds": round(seconds, 3),
+            "memory_mb": screen.peak_memory(),
+        }
+    )
+
+
 def _show(
-    found: Found, given: Input, written: dict[str, str], *, seconds: float, as_json: bool
+    found: Found, given: Input, written: dict[str, str], *, seconds: float, verbose: bool
 ) -> None:
-    """Print a fitted model, or its JSON."""
-    model, stability = found.model, found.stability
-    summary, more = summarize(model), [*_other_kinds(model), *found.hints]
-    if as_json:
-        numbers = summary.as_dict()
-        screen.print_json(
-            {"file": str(given.file.path), "version": __version__}
-            | numbers
-            | given.facts
-            | {
-                "notes": [*numbers["notes"], *more],
-                "singular_values": to_numpy(model.singular_values_),
-                "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
-                "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
-                "stability": None if stability is None else stability.as_dict(),
-                "written": written,
-                "seconds": round(seconds, 3),
-                "memory_mb": screen.peak_memory(),
-            }
-        )
-        return
-    notes = [*more, *given.notes]
-    screen.print_summary(summary, given.file.path.name, found.components(), notes, stability)
+    model, title = found.model, given.file.path.name
+    notes = [*_other_kinds(model), *found.hints, *given.notes]
+    summary, components = summarize(model), found.components()
+    screen.print_summary(summary, title, components, notes, found.stability, verbose=verbose)
     facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
-    screen.print_footer(written, facts)
+    screen.print_footer(written, facts if verbose else screen.took(seconds))
 
 
 def _other_kinds(model: BayesianPCA) -> list[str]:

@@ -48,6 +48,10 @@ class FitOutputs:
     ] = None
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
     stability: Stability = None
+    verbose: Annotated[
+        bool,
+        output("--verbose", "-v", help="Also print noise, evidence and singular values."),
+    ] = False
 
     def refuse_annotated(self, data: Path) -> None:
         """Raise if annotated data are requested from other data."""

@@ -218,7 +218,7 @@ def _print(
     )
     spread = float(np.sqrt(model.noise_variance_))
     facts = {
-        "components": f"[bold green]{model.n_components_}[/bold green]",
+        "components": str(model.n_components_),
         "noise": f"standard deviation {spread:.4g}",
     }
     if model.draws_ is None:
@@ -228,7 +228,7 @@ def _print(
         facts["draws"] = f"{model.draws_.size} of {screen.counted(model.draws_.n_chains, 'chain')}"
     if model.biases:
         facts = {"mean rating": f"{model.mean_rating_:.4g}"} | facts
-    screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)
+    screen.print_facts(data.name, f"{sizes}, method {model.method}", facts)
     columns = ", ".join(given.names)
     roles = "user, item and rating" if given.times is None else "user, item, rating and time"
     screen.print_notes(
@@ -243,10 +243,4 @@ def _print(
 
 
 def _notes(model: MatrixFactorization) -> list[str]:
-    notes = [advice.text for advice in model.status_.advice]
-    if not model.converged_:
-        notes.append(
-            f"The free energy still fell after {model.n_iter_} sweeps: raise --max-iter or --tol. "
-            "The result is usable."
-        )
-    return notes
+    return [advice.text for advice in model.status_.advice]

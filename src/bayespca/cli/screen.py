@@ -14,13 +14,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from bayespca.estimators._halves import RankStability
-from bayespca.estimators.ranks import RankReport
+from bayespca.estimators.ranks import DEFAULT, EVB, RankReport
 from bayespca.estimators.stories import Story
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import (
-    conditional,
+    ENOUGH,
     holes_sentence,
-    likelihood,
+    kept,
     noise_level,
     noise_sentence,
     percent,
@@ -29,28 +29,14 @@ from bayespca.estimators.wording import (
 from .standard import named
 from .wording import on_the_command_line
 
-METHOD_NAMES = {
-    "evb": "empirical variational Bayes",
-    "epb": "empirical partially Bayes",
-    "emap": "empirical MAP",
-    "global-epb": "empirical partially Bayes (global)",
-    "global-emap": "empirical MAP (global)",
-    "vb": "variational Bayes",
-    "pb": "partially Bayes",
-    "pb-a": "partially Bayes (A integrated)",
-    "pb-b": "partially Bayes (B integrated)",
-    "map": "MAP",
-    "ml": "maximum likelihood",
-    "laplace": "Minka's evidence",
-    "gibbs": "Gibbs sampling",
-}
 RULES = {
-    "EVB": "free energy of empirical variational Bayes, noise included",
+    DEFAULT: "as many as there are with a probability of 75 %, if the data determine it",
+    "most probable": "the largest of the same probabilities",
+    EVB: "free energy of empirical variational Bayes, if all noise is equal",
     "Minka": "Laplace's approximation to the evidence",
     "Marchenko–Pastur edge": "singular values above the largest of pure noise",
     "Gavish–Donoho": "hard threshold that is best for reconstruction",
     "parallel analysis": "singular values above those of simulated noise",
-    "most probable": "the probability of each number, averaged over directions and strengths",
     "ScreeNOT": "hard threshold for noise of any spectrum",
     "sign flips": "singular values above those of the data with random signs",
     "bi-cross-validation": "the best prediction of held-out blocks",
@@ -102,20 +88,21 @@ def print_summary(
     components: list[dict[str, Any]],
     notes: list[str] | None = None,
     stability: RankStability | None = None,
+    *,
+    verbose: bool = False,
 ) -> None:
-    """Print the headline, a line for each component, and notes."""
+    """Print the answers, a line for each component, notes, and with `verbose` more figures."""
     out = console()
-    what = (
-        f"{counted(summary.n_samples, 'sample')} × {counted(summary.n_features, 'feature')}, "
-        f"{METHOD_NAMES.get(summary.method, summary.method)}"
-    )
-    out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
-    out.print()
-    out.print(Padding(_headline(summary, stability), (0, 2)))
+    what = f"{counted(summary.n_samples, 'sample')} × {counted(summary.n_features, 'feature')}"
+    if verbose:
+        what += f", method {summary.method}"
+    more = _details(summary, stability) if verbose else {}
+    print_facts(title, what, _answers(summary, stability) | more)
     if components:
         out.print()
-        out.print(Padding(_components(components), (0, 2)))
-    print_notes([*(note.text for note in summary.notes), *(notes or [])])
+        out.print(Padding(_components(components, verbose=verbose), (0, 2)))
+    holes = [sentence] if (sentence := holes_sentence(summary)) else []
+    print_notes([*holes, *(note.text for note in summary.notes), *(notes or [])])
 
 
 def print_story(story: Story, title: str, notes: list[str] | None = None) -> None:
@@ -135,53 +122,54 @@ def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
     grid.add_column(style="dim")
     grid.add_column()
     for name, fact in facts.items():
-        grid.add_row(name, fact)
+        grid.add_row(name, Text(fact, overflow="fold"))
     out.print(Padding(grid, (0, 2)))
 
 
-def _headline(summary: Summary, stability: RankStability | None) -> Grid:
-    grid = Grid.grid(padding=(0, 3))
-    grid.add_column(style="dim")
-    grid.add_column()
-    found = f"[bold green]{summary.rank}[/bold green]"
-    if summary.probability is not None:
-        found += f", with {conditional(summary.probability)}"
-    grid.add_row("components", found)
-    others = {k: v for k, v in summary.rank_probabilities.items() if k != summary.rank}
-    if others:
-        listed = ", ".join(f"{rank}: {likelihood(p)}" for rank, p in sorted(others.items()))
-        grid.add_row("other numbers", listed)
+def _answers(summary: Summary, stability: RankStability | None) -> dict[str, str]:
+    """How many components, how many of them matter, and whether they come back."""
+    answers = {"components": kept(summary.rank, summary.how_sure)}
+    if summary.rank:
+        needed = summary.components_for[ENOUGH]
+        verb = "holds" if needed == 1 else "hold"
+        answers["of the signal"] = f"{needed} of {summary.rank} {verb} {percent(ENOUGH)}"
     if stability is not None:
-        grid.add_row("half samples", Text(stability.in_words, overflow="fold"))
-    if summary.rank > 1:
-        needed = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
-        grid.add_row("of the signal", ", ".join(needed))
-    grid.add_row("variance explained", percent(summary.explained))
-    grid.add_row("noise", f"standard deviation {noise_level(summary, 4)}")
-    if sentence := noise_sentence(summary):
-        grid.add_row("", Text(sentence, overflow="fold"))
-    if sentence := holes_sentence(summary):
-        grid.add_row("holes", Text(sentence, overflow="fold"))
-    if math.isfinite(summary.free_energy):
-        grid.add_row("evidence bound", f"{-summary.free_energy:.6g} nats")
-    return grid
+        other = "" if stability.rank == summary.rank else f" (with {stability.noise} noise)"
+        answers["half samples"] = stability.in_words + other
+    return answers
 
 
-def _components(components: list[dict[str, Any]]) -> Grid:
+def _details(summary: Summary, stability: RankStability | None) -> dict[str, str]:
+    """Figures behind the answers."""
+    shares = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
+    level = f"standard deviation {noise_level(summary, 4)}"
+    finite = math.isfinite(summary.free_energy)
+    details = {
+        "their numbers": "" if stability is None else stability.numbers_in_words,
+        "shares of the signal": ", ".join(shares),
+        "variance explained": percent(summary.explained),
+        "noise": " ".join(filter(None, (f"{level}.", noise_sentence(summary)))),
+        "evidence bound": f"{-summary.free_energy:.6g} nats" if finite else "",
+    }
+    return {name: value for name, value in details.items() if value}
+
+
+def _components(components: list[dict[str, Any]], *, verbose: bool) -> Grid:
     grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
     known = "back" in components[0]
     back = ["comes back"] if known else []
-    for name in ("component", "singular value", "shrunk to", "variance", *back):
+    strengths = ["singular value", "shrunk to"] if verbose else []
+    for name in ("component", *strengths, "variance", *back):
         grid.add_column(name, justify="right")
     grid.add_column("mostly", overflow="fold")
     for row in components:
         mostly = ", ".join(
             f"{'+' if value >= 0 else '−'}{abs(value):.2f} {name}" for name, value in row["mostly"]
         )
+        strengths = [f"{row['singular_value']:.4g}", f"{row['shrunk']:.4g}"] if verbose else []
         grid.add_row(
             str(row["component"]),
-            f"{row['singular_value']:.4g}",
-            f"{row['shrunk']:.4g}",
+            *strengths,
             percent(row["explained"]),
             *([percent(row["back"])] if known else []),
             Text(shown(mostly)),
@@ -233,8 +221,12 @@ def peak_memory() -> float | None:
 
 
 def print_ranks(ranks: RankReport, title: str) -> None:
-    out = console()
-    out.print(Text(shown(title), style="bold"))
+    assert ranks.n_components is not None
+    out, answers = console(), {"components": kept(ranks.n_components, ranks.how_sure)}
+    if ranks.stability is not None:
+        answers["half samples"] = ranks.stability.in_words
+        answers["their numbers"] = ranks.stability.numbers_in_words
+    print_facts(title, "", answers)
     out.print()
     grid = Grid(box=None, padding=(0, 3, 0, 2), header_style="dim")
     grid.add_column("rule", no_wrap=True)
@@ -244,14 +236,8 @@ def print_ranks(ranks: RankReport, title: str) -> None:
         grid.add_row(name, f"[bold]{rank}[/bold]", RULES.get(name, UNDER_NOISE))
     out.print(grid)
     out.print()
-    found = f"noise standard deviation {math.sqrt(ranks.noise_variance):.4g}."
-    if not math.isnan(ranks.evb_probability):
-        found = f"EVB's rank has probability {likelihood(ranks.evb_probability)}; {found}"
-    out.print(f"  If all noise is equal: {found}")
     for why in filter(None, (ranks.why, ranks.not_asked)):
         out.print(Padding(Text(on_the_command_line(why), overflow="fold"), (0, 2)))
-    if ranks.stability is not None:
-        _print_stability(out, ranks.stability)
 
 
 def counted(number: int, noun: str) -> str:
@@ -263,13 +249,3 @@ def filled(holes: int, cells: int) -> str:
     """A sentence on the number of filled cells."""
     were = "was" if holes == 1 else "were"
     return f"{counted(holes, 'hole')} ({percent(holes / cells)} of the cells) {were} filled."
-
-
-def _print_stability(out: Console, stability: RankStability) -> None:
-    """Print how often the rank and the components reappear in half samples."""
-    sentence = f"Half samples: {stability.in_words}"
-    out.print(Padding(Text(sentence, overflow="fold"), (0, 2)))
-    shares = enumerate(stability.directions.tolist(), start=1)
-    if listed := ", ".join(f"{h}: {percent(share)}" for h, share in shares):
-        text = f"Components come back in these shares of the halves: {listed}."
-        out.print(Padding(Text(text, overflow="fold"), (0, 2)))

@@ -54,8 +54,8 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
-        if not self.rank_posterior.size > self.n_components:
-            raise ValueError("its rank posterior does not reach its number of components")
+        if not self.free_energy_by_rank.size > self.n_components:
+            raise ValueError("its free energies by rank do not reach its number of components")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,8 @@ class TableFit(Fit[TablePosterior]):
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
-        if not self.rank_posterior.size > self.n_components:
-            raise ValueError("its rank posterior does not reach its number of components")
+        if not self.free_energy_by_rank.size > self.n_components:
+            raise ValueError("its free energies by rank do not reach its number of components")
         widths: dict[int, int] = {}
         for column, place in zip(self.columns, places(self.columns), strict=True):
             widths[place.group] = widths.get(place.group, 0) + column.width

@@ -60,6 +60,11 @@ class RankPosteriorDisplay(canvas.Display):
                 f"method={estimator.method!r} was given its rank, so ranks have no probabilities: "
                 "fit with method='evb' or method='laplace' to have them."
             )
+        if getattr(estimator, "rank_posterior_", ()) is None:
+            raise ValueError(
+                "these data do not determine the number of components, so it has no "
+                f"probabilities: {estimator.status_}"
+            )
         if not hasattr(estimator, "rank_posterior_"):
             raise ValueError(
                 f"{type(estimator).__name__} gives no probabilities of ranks: BayesianPCA does."

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.records import Status
 
 ABSENT = (
     "R-hat, effective sample sizes and to_arviz() need ArviZ, which is not installed: "
@@ -75,17 +76,22 @@ def extreme(found: Mapping[str, Any], which: Any) -> tuple[str, float]:
     return next(name for name, value in known.items() if value == worst), worst
 
 
-def warn_of_mixing(r_hat: Mapping[str, Any] | None, limit: float, remedy: str) -> None:
-    """Warn if the largest R-hat is above `limit`; `remedy` names the options to raise."""
+def mixing(r_hat: Mapping[str, Any] | None, limit: float, remedy: str) -> Status:
+    """Advice if the largest R-hat is above `limit`; `remedy` names the options to raise."""
     name, value = extreme(r_hat or {}, np.nanmax)
-    if value > limit:
-        words = name.replace("_", " ")
-        warnings.warn(
-            f"the chains have not mixed: R-hat of the {words} is {value:.3f}, above {limit}. Raise "
-            f"{remedy}.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    if not value > limit:
+        return Status()
+    return Status().but(
+        "not-mixed",
+        f"The chains have not mixed: R-hat of the {name.replace('_', ' ')} is {value:.3f}, above "
+        f"{limit}. Raise {remedy}.",
+    )
+
+
+def warn(chains: Status) -> None:
+    """Warn of all advice on chains, from a function that `fit` calls."""
+    for one in chains.advice:
+        warnings.warn(one.text, ConvergenceWarning, stacklevel=4)
 
 
 def inference_data(

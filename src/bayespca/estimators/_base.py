@@ -46,6 +46,12 @@ WIDTH = 100
 PER_COMPONENT = "array of shape (n_components_,)"
 PER_FEATURE = "array of shape (n_features,)"
 PER_ENTRY = "array of shape (n_components_, n_features)"
+# What `free_energy_by_rank_` is for models that search over numbers of components.
+BY_RANK = (
+    "Lowest free energy with each number of components that was tried (index = number), in nats "
+    "above the lowest of all; infinite for numbers that were not tried. exp(−F) is no probability: "
+    "the bound is looser for more components. Empty if numbers were not compared."
+)
 # Start of the section that follows the attributes in a docstring.
 EXAMPLES = "\nExamples\n----"
 
@@ -64,18 +70,20 @@ class Fitted:
     """An attribute of a fitted estimator, read from its record `fit_`.
 
     `kind` and `words` go into the docstring of the class. Without `read`, the attribute `name_`
-    reads the field `name` of the record. Before `fit` the attribute does not exist.
+    reads the field `name` of the record; `read` is a function of the record, or the name of another
+    field. Before `fit` the attribute does not exist.
     """
 
     def __init__(
-        self, kind: str, words: str = "", read: Callable[[Any], Any] | None = None
+        self, kind: str, words: str = "", read: Callable[[Any], Any] | str | None = None
     ) -> None:
         self.kind, self.words, self._read = kind, words, read
         self.__doc__ = words
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name, self.field = name, name.removesuffix("_")
-        self._of = attrgetter(self.field) if self._read is None else self._read
+        self.name = name
+        self.field = self._read if isinstance(self._read, str) else name.removesuffix("_")
+        self._of = self._read if callable(self._read) else attrgetter(self.field)
 
     def __get__(self, estimator: AnyEstimator, owner: type | None = None) -> Any:
         if estimator is None:
@@ -90,9 +98,9 @@ class Fitted:
         raise AttributeError(f"{self.name} cannot be set: it is read from fit_.")
 
     def is_of(self, record: type) -> bool:
-        """Whether this class of records has the field; with `read` it is taken for granted."""
+        """Whether this class of records has the field; functions count as having theirs."""
         known = {field for cls in record.__mro__ for field in (*vars(cls), *_annotated(cls))}
-        return self._read is not None or self.field in known
+        return callable(self._read) or self.field in known
 
     def paragraph(self) -> str:
         """The attribute's entry in the docstring of its class."""
@@ -116,7 +124,11 @@ class Estimator(BaseEstimator, Generic[F]):
     feature_names_in_: Names
 
     posterior_ = Fitted("record", "The posterior, which gives scores, densities and predictions.")
-    status_ = Fitted("Status", "Whether the answer is exact, with advice in plain words.")
+    status_ = Fitted(
+        "Status",
+        "How the fit ended, with advice in plain words. Only closed forms are exact.",
+        "outcome",
+    )
     free_energy_ = Fitted("float", "−log of the evidence bound, in nats, all constants included.")
     trace_ = Fitted(
         "Trace or None",

@@ -10,59 +10,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import on_host
-from bayespca.arrays.types import Array, FloatArray
-from bayespca.checks.columns import MOST as MOST_COLUMNS
-from bayespca.checks.columns import dependent_columns
+from bayespca.arrays.types import Array, FloatArray, Index
+from bayespca.checks.copies import of_replicates, replicates
 from bayespca.checks.holes import holes_by_value
-from bayespca.checks.rows import dominating_row, ordered_rows
+from bayespca.checks.rows import dominating_row, ordered_rows, sorted_rows
 from bayespca.checks.values import COUNTS, of_values
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import BOTH
 from bayespca.lowrank.others import by_others
 from bayespca.lowrank.posterior import Posterior, left_of_some
 from bayespca.lowrank.records import PCAFit
+from bayespca.noise.advice import named_rows
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.records import Advice
 
 from ._reading import functions
 from .wording import names_of
 
-# Checks read the first rows: as many as have CELLS cells, but at least FEWEST. The comparison of p
-# columns needs 2p + FOR_COLUMNS.
-CELLS, FEWEST, FOR_COLUMNS = 100_000, 40, 50
+# Checks read the first rows: as many as have CELLS cells, but at least FEWEST.
+CELLS, FEWEST = 100_000, 40
 # Of very many columns, checks read about OF_MANY, in stretches of STRETCH, provided that this is at
 # least FEW times the number of components.
 OF_MANY, STRETCH, FEW = 500, 50, 10
 # The scores of all rows are checked only up to this many cells.
 MANY_CELLS = 500_000
-# A column may follow from others if the smallest singular value over the largest is below this.
-NEXT_TO_NOTHING = 1e-6
 ONE_ROW = (
     "There is a single sample, and components are what samples differ in: give at least two. Rows "
     "are samples, so transpose the table if it has them as columns."
 )
 
 
-def checked(data: Data, fit: PCAFit) -> PCAFit:
-    """The fit with advice from the checks of its data, which are for dense data in memory."""
+def checked(data: Data, fit: PCAFit, rows: Index | None = None) -> PCAFit:
+    """The fit with advice from the checks of its data, which are for dense data in memory.
+
+    Where copies of rows were left out of the data, `rows` are the numbers that theirs stand for.
+    """
     if data.where is not Where.DENSE:
         return fit
-    advice = tuple(_advice(data, fit))
+    advice = tuple(_advice(data, fit, rows))
     status = replace(fit.status, advice=(*fit.status.advice, *advice))
     return replace(fit, status=status) if advice else fit
 
 
-def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
+def _advice(data: Data, fit: PCAFit, rows: Index | None) -> Iterator[Advice]:
     n, p = data.values.shape
+    numbers = np.arange(n) if rows is None else np.unique(rows)
     if n == 1:
         yield Advice("one-row", ONE_ROW)
         return
     # Not every array library allows slices that end beyond the array.
     some = data.values[: min(max(CELLS // p, FEWEST), n), :]
-    rows = on_host(some)
-    found = [_of_values(rows, fit), _of_columns(data, fit, len(rows))]
+    host = on_host(some)
+    found = [_of_values(host, fit)]
     if fit.noise_variance > 0:
-        found += [_of_holes(rows, data, fit), _of_order(some, fit), _of_one_row(data, fit)]
+        found += [_of_holes(host, data, fit), *_of_rows(some, data, fit, numbers)]
     yield from (one for one in found if one is not None)
 
 
@@ -73,14 +74,6 @@ def _of_values(rows: FloatArray, fit: PCAFit) -> Advice | None:
     return None if counts and fit.noise.name == BOTH.name else found
 
 
-def _of_columns(data: Data, fit: PCAFit, n_rows: int) -> Advice | None:
-    if not _may_depend(fit):
-        return None
-    n, p = data.values.shape
-    rows = on_host(data.values[: min(max(n_rows, 2 * p + FOR_COLUMNS), n), :])
-    return dependent_columns(rows[~np.isnan(rows).any(axis=1)], _names(data))
-
-
 def _of_holes(rows: FloatArray, data: Data, fit: PCAFit) -> Advice | None:
     missing = np.isnan(rows)
     if not isinstance(fit.posterior, HolesPosterior) or not missing.any():
@@ -89,14 +82,29 @@ def _of_holes(rows: FloatArray, data: Data, fit: PCAFit) -> Advice | None:
     return holes_by_value(predicted, missing.astype(np.float64), _names(data))
 
 
-def _of_order(rows: Array, fit: PCAFit) -> Advice | None:
+def _of_rows(some: Array, data: Data, fit: PCAFit, numbers: Index) -> Iterator[Advice | None]:
+    """Advice on residuals and scores of rows."""
+    left = _residuals(some, fit)
+    in_order, alike = ordered_rows(left), replicates(left, left.shape[1] - fit.n_components)
+    yield in_order
+    yield of_replicates(numbers[alike], len(left)) if alike.size else None
+    read, posterior = functions(fit.posterior)
+    if in_order is None:
+        yield sorted_rows(on_host(read.scores(posterior, some)))
+    if math.prod(data.values.shape) <= MANY_CELLS:
+        scores = on_host(read.scores(posterior, data.values))
+        yield dominating_row(scores, named_rows(fit), numbers)
+
+
+def _residuals(rows: Array, fit: PCAFit) -> FloatArray:
+    """Residuals over their scale, 0 in holes; of some columns if there are very many."""
     some, plain = _some_columns(*rows.shape), fit.posterior
     if some.size < rows.shape[1] and isinstance(plain, Posterior) and _tell(some, plain):
-        return ordered_rows(left_of_some(plain, on_host(rows), some))
+        return left_of_some(plain, on_host(rows), some)
     read, posterior = functions(fit.posterior)
     fitted = on_host(read.reconstruct(posterior, read.scores(posterior, rows)))
     left = (on_host(rows) - fitted) / on_host(posterior.scale)
-    return ordered_rows(np.where(np.isnan(left), 0.0, left))
+    return np.where(np.isnan(left), 0.0, left)
 
 
 def _some_columns(n: int, p: int) -> NDArray[np.intp]:
@@ -112,23 +120,5 @@ def _tell(columns: NDArray[np.intp], posterior: Posterior) -> bool:
     return not posterior.correlation and FEW * len(posterior.components) <= columns.size
 
 
-def _of_one_row(data: Data, fit: PCAFit) -> Advice | None:
-    # Other advice covers noise that differs between rows.
-    if math.prod(data.values.shape) > MANY_CELLS or fit.noise.samples is not None:
-        return None
-    read, posterior = functions(fit.posterior)
-    return dominating_row(on_host(read.scores(posterior, data.values)))
-
-
 def _names(data: Data) -> list[str]:
     return names_of(data.features.names, data.features.count)
-
-
-def _may_depend(fit: PCAFit) -> bool:
-    """Whether a column may follow from others: a singular value vanishes, or an unseen one may."""
-    gamma = fit.spectrum.singular_values
-    if fit.n_features > MOST_COLUMNS or not gamma.size:
-        return False
-    tall = fit.n_samples > fit.n_features
-    vanishes = gamma[-1] <= NEXT_TO_NOTHING * gamma[0]
-    return bool(vanishes or not (tall and fit.spectrum.is_complete))

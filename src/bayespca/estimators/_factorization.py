@@ -41,6 +41,10 @@ class FactorizationFit(RatingsFit):
         return self.posterior.rank
 
     @property
+    def n_draws(self) -> int:
+        return 0 if self.draws is None else self.draws.size
+
+    @property
     def mean(self) -> float:
         """m in the units of the ratings: the prediction for an unknown user and an unknown item."""
         return float(self.posterior.mean * self.posterior.unit + self.posterior.location)
@@ -97,17 +101,18 @@ class FactorizationFit(RatingsFit):
 
 def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
     """The record of a fit to these cells: the fit, its users and items, and diagnostics."""
+    judged = _sampling.judged(fitted)
     return extended(
         fitted,
         FactorizationFit,
-        status=_with_facts(fitted.status, cells),
+        status=_with_facts(fitted.status, cells) + _sampling.mixing(judged.get("r_hat")),
         users=cells.users,
         items=cells.items,
         seen_starts=cells.starts,
         seen_items=cells.columns,
         n_duplicates=int(cells.n_duplicates),
         bounds=cells.bounds,
-        **_sampling.judged(fitted),
+        **judged,
     )
 
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bayespca.arrays.namespaces import on_host
-from bayespca.arrays.types import FloatArray, Vector
+from bayespca.arrays.types import FloatArray, Index, Vector
+from bayespca.checks.copies import copied_rows
 from bayespca.linear.stability import WhiteRows, of_halves
+from bayespca.lowrank.combined import inside
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
+from bayespca.noise.asked import AUTO, EVB, PROBABLE
 from bayespca.sources.data import Data, Where
 from bayespca.sources.rounding import rounding_variances
+from bayespca.spectrum.rank_posterior import posterior_of_rank
+from bayespca.spectrum.records import Spectrum, supported
+from bayespca.spectrum.solving import solve
 
-from .wording import percent
+from .wording import ordinal, percent
 
+# How the number of components of halves, and of all rows, is found.
+RULES = {
+    AUTO: "as many as there are with a probability of 75 %",
+    PROBABLE: "the most probable number",
+    EVB: "EVB's own number",
+}
+# A share of the halves that counts as nearly all; most components with fewer that are listed.
+NEARLY_ALL, LISTED = 0.9, 4
 # A direction has come back in a half if the squared cosine of the angle is at least this.
 COME_BACK = 0.5
 # Number of halves; fewest rows; and most cells for which halves are computed by default.
@@ -31,10 +45,11 @@ class RankStability:
     """Ranks and directions that came back in half samples; prints as a table.
 
     `rank` is that of all rows, and `ranks` maps each rank that was found in a half to its share of
-    the halves. For each component of all rows, `directions` is the share of halves in which it came
-    back: at least half of its squared length lay within the components of the half. `overlaps` is
-    the mean of that squared length, 1 if all halves contain exactly this direction. `noise` is the
-    noise model, whose variances are those of all rows.
+    the halves; `rule` is the value of `n_components` by which both were found. For each component
+    of all rows, `directions` is the share of halves in which it came back: at least half of its
+    squared length lay within the components of the half. `overlaps` is the mean of that squared
+    length, 1 if all halves contain exactly this direction. `noise` is the noise model, whose
+    variances are those of all rows.
     """
 
     rank: int
@@ -43,6 +58,7 @@ class RankStability:
     overlaps: Vector
     noise: str
     n_halves: int
+    rule: str = AUTO
 
     @property
     def share(self) -> float:
@@ -51,11 +67,25 @@ class RankStability:
 
     @property
     def in_words(self) -> str:
-        """A sentence that says how often the rank of all rows, and each other rank, came back."""
-        others = {k: share for k, share in self.ranks.items() if k != self.rank}
-        listed = "".join(f"; {k}: {percent(share)}" for k, share in others.items())
-        found = f"{self.rank} in {percent(self.share)} of {self.n_halves} halves of the rows"
-        return f"{found}{listed} (EVB, noise: {self.noise})."
+        """How many components came back in nearly all halves, and how often each other did."""
+        halves = f"{self.n_halves} halves of the rows"
+        if not self.rank:
+            return f"{percent(self.share)} of {halves} have none, too"
+        back = self.directions >= NEARLY_ALL
+        k = int(back.sum())
+        known = f"{k} of {self.rank} {'comes' if k == 1 else 'come'} back in at least "
+        known += f"{percent(NEARLY_ALL)} of {halves}"
+        others = [(int(h) + 1, float(self.directions[h])) for h in np.flatnonzero(~back)]
+        if len(others) > LISTED:
+            shares = [share for _, share in others]
+            return f"{known}, the others in {percent(min(shares))} to {percent(max(shares))}"
+        return known + "".join(f", the {ordinal(h)} in {percent(share)}" for h, share in others)
+
+    @property
+    def numbers_in_words(self) -> str:
+        """How many components halves have, and by which rule."""
+        listed = ", ".join(f"{k} in {percent(share)}" for k, share in self.ranks.items())
+        return f"{listed} of the halves ({RULES[self.rule]}; noise: {self.noise}, as in all rows)"
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain Python values, which JSON can hold."""
@@ -68,17 +98,41 @@ class RankStability:
             f"{h + 1:9d}  {percent(share):>12s}  {square:.2f}"
             for h, (share, square) in enumerate(zip(self.directions, self.overlaps, strict=True))
         ]
-        lines = [f"all rows: rank {self.rank}, {self.noise} noise", "rank  of the halves", *found]
+        first = f"all rows: rank {self.rank}, {self.noise} noise; {RULES[self.rule]}"
+        lines = [first, "rank  of the halves", *found]
         return "\n".join([*lines, *(["component  came back  overlap", *kept] if kept else [])])
 
 
 def of_fit(
-    fit: PCAFit, values: FloatArray, *, center: bool, n_halves: int, rng: np.random.Generator
+    fit: PCAFit,
+    values: FloatArray,
+    *,
+    center: bool,
+    n_halves: int,
+    rng: np.random.Generator,
+    rule: str = AUTO,
 ) -> RankStability:
-    """`rank_stability` from a fit whose noise does not vary freely from cell to cell."""
+    """`rank_stability` from a fit whose noise does not vary freely from cell to cell.
+
+    Halves count by the rule of the fit, at its variances: by EVB where it has no probabilities.
+    Copies of rows are left out: in both halves, they would bring anything back.
+    """
+    rows = copied_rows(values) if fit.n_copies else None
+    if rows is not None:
+        fit, values = _of_rows(fit, np.unique(rows)), values[np.unique(rows)]
+    rule = rule if fit.rank_posterior.size else EVB
+
+    def count(spectrum: Spectrum) -> int:
+        own = solve(spectrum, other_ranks=False).rank
+        if rule == EVB:
+            return own
+        ranks = posterior_of_rank(spectrum, per_component=fit.noise.per_component)
+        known = ranks.rank if rule == PROBABLE else supported(ranks.probabilities)
+        return known if ranks.determined else own
+
     if fit.noise.name != ISOTROPIC.name:
         values = _dithered(values, rng)
-    halves = of_halves(_white(values, fit, center=center), n_halves, rng)
+    halves = of_halves(_white(values, fit, center=center), n_halves, rng, count)
     counts = Counter(halves.ranks.tolist())
     return RankStability(
         rank=fit.n_components,
@@ -87,6 +141,7 @@ def of_fit(
         overlaps=halves.overlaps.mean(axis=0),
         noise=fit.noise.name,
         n_halves=n_halves,
+        rule=rule,
     )
 
 
@@ -123,9 +178,14 @@ def _dithered(X: FloatArray, rng: np.random.Generator) -> FloatArray:
     return X + steps * (rng.random(X.shape) - 0.5) if steps.any() else X
 
 
+def _of_rows(fit: PCAFit, rows: Index) -> PCAFit:
+    own = fit.noise.samples
+    return fit if own is None else replace(fit, noise=replace(fit.noise, samples=own[rows]))
+
+
 def _white(X: FloatArray, fit: PCAFit, *, center: bool) -> WhiteRows:
     """Rows whitened by the noise of a fit."""
-    posterior = fit.posterior
+    posterior, X = inside(fit.posterior, X)
     assert isinstance(posterior, Posterior)
     Z = X - on_host(posterior.mean)
     Z = filtered(Z / on_host(posterior.scale), posterior.correlation)

@@ -197,8 +197,8 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     source = X if isinstance(X, Source) else open_source(X)
     if twice and not source.rereadable:
         raise ValueError(
-            "scale=True reads the data twice, but an iterator can be read only once: give an "
-            "array, a file or a memory map."
+            "scale=True and rank_report read the data twice, but an iterator can be read only "
+            "once: give an array, a file or a memory map."
         )
     _warn_about_columns(source.notes)
     return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)

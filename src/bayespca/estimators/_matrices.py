@@ -33,7 +33,7 @@ def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
         model.free_energy_,
         trace=model.trace_,
         converged=model.converged_,
-        status=model.status_,
+        status=model.fit_.status,
         core=core,
         factors=(completed(left * signs, H), completed(right * signs, H)),
         mean=to_numpy(model.mean_).astype(np.float64),
@@ -53,7 +53,7 @@ def _noise(model: BayesianPCA) -> TuckerNoise:
 
 def _loadings(posterior: PCAPosterior) -> FloatArray:
     """The loadings, which multiply scores, in units of the data."""
-    found = to_numpy(posterior.components) * to_numpy(posterior.scale)
+    found = to_numpy(posterior.directions) * to_numpy(posterior.scale)
     return np.asarray(found, dtype=np.float64)
 
 

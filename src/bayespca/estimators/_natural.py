@@ -15,7 +15,7 @@ from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 
 from . import _arviz, _validation
-from ._base import PER_COMPONENT, Fitted, typed
+from ._base import BY_RANK, PER_COMPONENT, Fitted, typed
 from ._constraints import whole
 from ._iterating import Iterating
 from ._options import Option
@@ -54,9 +54,7 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
         "Variance of the natural parameters along each component.",
         typed(lambda fit: read.score_variance(fit.posterior)),
     )
-    rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of each rank that was tried, normalised; index = rank."
-    )
+    free_energy_by_rank_ = Fitted("array", BY_RANK)
     free_energy_ = Fitted(
         "float",
         "−log of a bound on the evidence that takes natural parameters to be normal; in "
@@ -110,9 +108,11 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
         )
         judged = _arviz.diagnostics(draws.quantities())
         r_hat, ess = judged if judged else (None, None)
-        _arviz.warn_of_mixing(r_hat, LARGEST_R_HAT, "n_warmup and thin")
+        mixing = _arviz.mixing(r_hat, LARGEST_R_HAT, "n_warmup and thin")
+        _arviz.warn(mixing)
         posterior: Any = replace(found, draws=draws)
-        return replace(fitted, posterior=posterior, r_hat=r_hat, ess=ess)
+        status = fitted.status + mixing
+        return replace(fitted, posterior=posterior, r_hat=r_hat, ess=ess, status=status)
 
     def _check_size(self, p: int, H: int) -> None:
         needed = 8.0 * self.n_chains * self.n_draws * p * (H + 1)

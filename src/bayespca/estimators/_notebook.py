@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from bayespca.spectrum.records import Advice
 
 from . import wording
-from .summary import FittedPCA, Summary, convergence, summarize
+from .summary import FittedPCA, Summary, summarize
 
 # Number of singular values that fit side by side.
 SHOWN = 40
@@ -86,15 +86,13 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
         parts.append(wording.plural(model.n_samples_, "sample"))
     if hasattr(model, "n_features_in_"):
         parts.append(wording.plural(model.n_features_in_, "feature"))
-    advice = [*model.status_.advice] if hasattr(model, "status_") else []
-    return title, " · ".join(parts), [*convergence(model), *advice]
+    advice = model.status_.advice if hasattr(model, "status_") else ()
+    return title, " · ".join(parts), [*advice]
 
 
 def _numbers(summary: Summary) -> str:
-    parts = []
-    if summary.probability is not None:
-        parts.append(wording.conditional(summary.probability))
-    parts += [
+    parts = [
+        wording.kept(summary.rank, summary.how_sure),
         f"{wording.percent(summary.explained)} of the variance",
         f"noise {wording.noise_level(summary)} (standard deviation)",
         wording.plural(summary.n_samples, "sample")

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.namespaces import has_nan, to_numpy
 from bayespca.arrays.types import Array
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank import posterior as complete
+from bayespca.lowrank.combined import expanded, independent
 from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
@@ -40,6 +41,7 @@ def general(posterior: Posterior) -> HolesPosterior:
     With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c². This form
     treats correlated noise of neighbours as independent, with the same variance.
     """
+    whole, posterior = posterior, independent(posterior)
     phi = posterior.correlation
     stationary = 1 / (1 - phi * phi)
     components = to_numpy(posterior.components).astype(np.float64)
@@ -58,7 +60,8 @@ def general(posterior: Posterior) -> HolesPosterior:
         noise_variance=posterior.noise_variance * stationary,
         integrated=bool((score_variance > 0).any()) or not score_variance.size,
     )
-    return replace(found, tails=posterior.tails, learned_from=posterior.learned_from)
+    found = replace(found, tails=posterior.tails, learned_from=posterior.learned_from)
+    return expanded(found, whole.combined) if whole.combined else found
 
 
 def knowing_rows(data: Data, fit: P) -> P:
@@ -67,9 +70,3 @@ def knowing_rows(data: Data, fit: P) -> P:
         return fit
     known = replace(fit.posterior, learned_from=digests_of_few(data.values))
     return replace(fit, posterior=known)
-
-
-def has_nan(X: Array) -> bool:
-    """Whether an array has NaN; one sum is quicker than a test of each cell."""
-    xp = array_namespace(X)
-    return bool(xp.isnan(xp.sum(X)))

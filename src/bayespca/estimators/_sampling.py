@@ -13,6 +13,7 @@ from bayespca.missing.sampled.data import FeaturedRatings
 from bayespca.missing.sampled.draws import RatingsDraws
 from bayespca.missing.sampled.fit import MORE, SampledFit, SampledModel
 from bayespca.missing.sampled.prior import SampledPrior
+from bayespca.spectrum.records import Status
 
 from . import _arviz
 
@@ -99,6 +100,6 @@ def quantities(draws: RatingsDraws) -> dict[str, FloatArray]:
     return {"noise_variance": noise.reshape(shape), "signal_variance": signal.reshape(shape)}
 
 
-def warn_of_mixing(r_hat: dict[str, float] | None) -> None:
-    """Warn if the chains are in different places."""
-    _arviz.warn_of_mixing(r_hat, LARGEST_R_HAT, "n_warmup and n_draws")
+def mixing(r_hat: dict[str, float] | None) -> Status:
+    """Advice if the chains are in different places."""
+    return _arviz.mixing(r_hat, LARGEST_R_HAT, "n_warmup and n_draws")

@@ -16,11 +16,14 @@ from bayespca.arrays.types import RandomState
 from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
+from bayespca.noise.asked import EVB, PROBABLE
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.methods import METHODS
 
 from ._constraints import one_of
 
+# Values of `n_components` that leave the number to the data.
+FOUND = ("auto", "probable", "evb", None)
 # scikit-learn's word for the number of components that Minka's evidence prefers.
 MLE = "mle"
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
@@ -28,7 +31,7 @@ ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 def largest_rank(n_components: Any) -> int | None:
     """The cap on the rank; None if there is none, as with "auto"."""
-    return None if n_components in ("auto", "probable", None) else int(n_components)
+    return None if n_components in FOUND else int(n_components)
 
 
 def largest_rank_of_starts(estimator: BaseEstimator) -> int | None:
@@ -61,7 +64,7 @@ def form_asked(estimator: BaseEstimator) -> ClosedForm:
         "prior_variance": estimator.prior_variance,
     }
     if method.needs_rank:
-        if given in ("auto", "probable"):
+        if given in FOUND[:-1]:
             raise ValueError(
                 f"method={method.name!r} needs the number of components: give n_components, as a "
                 "whole number or as a share of the variance such as 0.95."
@@ -93,8 +96,8 @@ def check_rank_given(estimator: BaseEstimator, n_samples: int, n_features: int) 
 def check_rank_asked(estimator: BaseEstimator) -> None:
     """Raise if options keep components that EVB drops, unless the method is EVB in closed form."""
     least = estimator.min_components
-    if estimator.n_components == "probable":
-        _check_other_ranks(estimator, "n_components='probable'")
+    if estimator.n_components in (PROBABLE, EVB):
+        _check_other_ranks(estimator, f"n_components={estimator.n_components!r}")
     if least:
         _check_other_ranks(estimator, f"min_components={least}")
         most = largest_rank(estimator.n_components)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import Counts, FloatArray, Input
+from bayespca.noise.asked import EVB
 from bayespca.spectrum.records import Status
 
 from ._views import Views
@@ -55,7 +56,7 @@ def _pca(values: Input, noise: Noise) -> BayesianPCA:
     """The PCA of a view alone, which gives the noise of its features."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return BayesianPCA(noise=noise, random_state=0).fit(values)
+        return BayesianPCA(n_components=EVB, noise=noise, random_state=0).fit(values)
 
 
 def _noise_std(found: BayesianPCA, p: int) -> FloatArray:

@@ -20,7 +20,7 @@ from bayespca.missing.ratings.posterior import RatingsFactor
 from bayespca.missing.sampled.data import with_features
 from bayespca.spectrum.methods import EVB, METHODS
 
-from . import _distant_ratings, _features, _ratings, _sampling, _times, _validation
+from . import _arviz, _distant_ratings, _features, _ratings, _sampling, _times, _validation
 from ._answers import RatingsAnswers
 from ._base import Fitted
 from ._constraints import AUTO, INTERVAL, NONE, POSITIVE, whole
@@ -308,7 +308,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
 
     def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
         warn(fitted, ("all-equal",))
-        _sampling.warn_of_mixing(self.r_hat_)
+        _arviz.warn(_sampling.mixing(self.r_hat_))
         if cells.n_duplicates:
             warnings.warn(duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
         if self.verbose:

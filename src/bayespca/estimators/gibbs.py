@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from array_api_compat import is_array_api_obj
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +21,7 @@ from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress, suited
 from bayespca.linear.gibbs.fit import GibbsDraws
 from bayespca.linear.gibbs.fit import fit as draw
+from bayespca.spectrum.records import Status
 
 from . import _arviz, _input, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
@@ -29,11 +29,13 @@ from ._constraints import whole
 from ._options import COLUMNS, Auto, Option, table
 from ._transforming import Transforming
 from .pca import RankWarning
-from .wording import conditional
+from .wording import in_brief
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
 LARGEST_R_HAT = 1.01
 LEAST_ESS_PER_CHAIN = 100
+# R-hat or effective sample sizes by quantity; None without ArviZ.
+Judged: TypeAlias = dict[str, Any] | None
 
 
 class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
@@ -144,14 +146,18 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         q = _columns(asked.n_components, data)
         self._check_size(data, q)
         prior = suited(prior, data)
-        for advice in reading.prior_advice(data, prior):
+        said = Status(advice=reading.prior_advice(data, prior))
+        for advice in said.advice:
             warnings.warn(advice.text, RankWarning, stacklevel=2)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
         draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs, callback=callback)
         found = reading.report(draws, data)
-        self._keep(_record(found, draws, table.dtype, data.n), table.features)
-        self._warn()
-        self._tell(time.perf_counter() - start)
+        judged = _arviz.diagnostics(found.quantities) or (None, None)
+        chains = _of_chains(judged[0], judged[1], schedule.n_chains)
+        self._keep(
+            _record(found, draws, table.dtype, data.n, judged, said + chains), table.features
+        )
+        self._tell(chains, time.perf_counter() - start)
         return self
 
     def _schedule(self) -> Schedule:
@@ -171,28 +177,15 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
                 "(with thin to keep the length of the chains)."
             )
 
-    def _tell(self, seconds: float) -> None:
+    def _tell(self, chains: Status, seconds: float) -> None:
+        _arviz.warn(chains)
         if self.verbose:
             k = self.n_components_
             print(
                 f"bayespca: {self.n_samples_}×{self.n_features_in_}, {self.n_chains} chains of "
                 f"{self.n_draws} draws: rank {k} "
-                f"({conditional(self.rank_posterior_[k])}), noise variance "
+                f"({in_brief(k, self.rank_posterior_)}), noise variance "
                 f"{self.noise_variance_:.4g}, {seconds:.2f} s"
-            )
-
-    def _warn(self) -> None:
-        if self.r_hat_ is None:
-            return
-        _arviz.warn_of_mixing(self.r_hat_, LARGEST_R_HAT, "n_warmup and n_draws")
-        name, ess = _arviz.extreme(self.ess_, np.nanmin)
-        wanted = LEAST_ESS_PER_CHAIN * self.n_chains
-        if ess < wanted:
-            warnings.warn(
-                f"the effective sample size of {name} is {ess:.0f}, less than {wanted}: intervals "
-                "are rough. Raise n_draws or thin.",
-                ConvergenceWarning,
-                stacklevel=3,
             )
 
     # --- scores --------------------------------------------------------------------------------
@@ -308,9 +301,29 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         return tags
 
 
-def _record(found: reading.Report, draws: GibbsDraws, dtype: DType, n: int) -> reading.GibbsFit:
+def _of_chains(r_hat: Judged, ess: Judged, n_chains: int) -> Status:
+    """Advice on chains that have not mixed or are too short."""
+    status = _arviz.mixing(r_hat, LARGEST_R_HAT, "n_warmup and n_draws")
+    name, least = _arviz.extreme(ess or {}, np.nanmin)
+    wanted = LEAST_ESS_PER_CHAIN * n_chains
+    if least < wanted:
+        status = status.but(
+            "few-draws",
+            f"The effective sample size of {name.replace('_', ' ')} is {least:.0f}, less than "
+            f"{wanted}: intervals are rough. Raise n_draws or thin.",
+        )
+    return status
+
+
+def _record(
+    found: reading.Report,
+    draws: GibbsDraws,
+    dtype: DType,
+    n: int,
+    judged: tuple[Judged, Judged],
+    status: Status,
+) -> reading.GibbsFit:
     """The record of a fit, in the dtype of the data."""
-    judged = _arviz.diagnostics(found.quantities)
     variance, total = found.sample_variance, found.total_variance
     return reading.GibbsFit(
         draws=draws,
@@ -326,8 +339,9 @@ def _record(found: reading.Report, draws: GibbsDraws, dtype: DType, n: int) -> r
         explained_variance=variance.astype(dtype),
         explained_variance_ratio=(variance / (total or 1.0)).astype(dtype),
         n_samples=n,
-        r_hat=judged[0] if judged else None,
-        ess=judged[1] if judged else None,
+        r_hat=judged[0],
+        ess=judged[1],
+        status=status,
     )
 
 

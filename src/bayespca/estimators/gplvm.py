@@ -28,7 +28,7 @@ from bayespca.sources.data import Data
 from bayespca.spectrum.records import Status
 
 from . import _input, _validation
-from ._base import PER_COMPONENT, PER_FEATURE, Fitted, typed
+from ._base import BY_RANK, PER_COMPONENT, PER_FEATURE, Fitted, typed
 from ._constraints import AUTO, Constraint, whole
 from ._iterating import Iterating
 from ._options import Auto, Noise, Option, table
@@ -146,9 +146,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         typed(lambda fit: fit.posterior.Z),
     )
     mean_ = Fitted(PER_FEATURE, "Means of the features.", typed(lambda fit: fit.posterior.offset))
-    rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of each number of dimensions that was tried, normalised."
-    )
+    free_energy_by_rank_ = Fitted("array", BY_RANK)
     n_samples_ = Fitted("int", "Number of rows.")
 
     n_components: int | Auto = "auto"

@@ -18,6 +18,7 @@ from bayespca.arrays.types import Array, ArrayOrPair, Input, Numbers, RandomStat
 from bayespca.lowrank import imputing
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
+from bayespca.noise.asked import PROBABLE
 from bayespca.sources.data import Features
 
 from . import _input, _validation
@@ -61,7 +62,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         "errors.",
     )
 
-    n_components_ = Fitted("int", "Number of components found.")
+    n_components_ = Fitted("int", "Number of components kept: the most probable one.")
 
     _: KW_ONLY
     n_components: int | Auto = "auto"
@@ -79,7 +80,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         """Fit the model to the observed cells; `callback` is as in `BayesianPCA`."""
         asked = self._chosen()
         values, features = self._read(X, reset=True)
-        model = BayesianPCA(**vars(asked)).fit(values, callback=callback)
+        model = BayesianPCA(**_filling(vars(asked))).fit(values, callback=callback)
         self._keep(ImputerFit(model.general_posterior(), model.n_iter_), features)
         return self
 
@@ -107,7 +108,8 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
 def impute(X: Input, return_std: bool | Literal["mean"] = False, **options: Any) -> ArrayOrPair:
     """Fill the holes (NaN) of data; with `return_std` also return standard deviations.
 
-    `return_std` and the result are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
+    `return_std` and the result are as in `BayesianPCA.impute`, options as in `BayesianPCA`; by
+    default the most probable number of components is kept.
 
     >>> from bayespca import impute
     >>> import numpy as np
@@ -118,7 +120,16 @@ def impute(X: Input, return_std: bool | Literal["mean"] = False, **options: Any)
     >>> bool(np.isnan(filled).any()), int((std > 0).sum())
     (False, 15)
     """
-    return BayesianPCA(**options).fit(X).impute(X, return_std=return_std)
+    return BayesianPCA(**_filling(options)).fit(X).impute(X, return_std=return_std)
+
+
+def _filling(options: dict[str, Any]) -> dict[str, Any]:
+    """Options that keep the most probable number of components: to fill cells, one too many costs
+    less than one too few.
+    """
+    finds = options.get("n_components", "auto") == "auto" and options.get("method", "evb") == "evb"
+    closed = options.get("solver", "auto") != "iterative"
+    return {**options, "n_components": PROBABLE} if finds and closed else options
 
 
 @dataclass(frozen=True)

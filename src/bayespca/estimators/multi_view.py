@@ -35,7 +35,7 @@ from bayespca.views.mixed.fit import MixedModel
 from bayespca.views.partitioned import look_at_views, views_on_workers
 
 from . import _input, _lazy, _mixed_views, _validation, _views
-from ._base import Estimator, Fitted, typed
+from ._base import BY_RANK, Estimator, Fitted, typed
 from ._distant_views import rows_of_view
 from ._options import Auto, Option, table
 from ._transforming import Transforming
@@ -152,9 +152,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         "without numbers.",
         typed(lambda fit: fit.noise),
     )
-    rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of each number of factors that was tried, normalised."
-    )
+    free_energy_by_rank_ = Fitted("array", BY_RANK)
     n_samples_ = Fitted("int", "Number of samples, those that lack a view included.")
     sample_names_ = Fitted(
         "array or None",

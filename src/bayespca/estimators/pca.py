@@ -16,15 +16,18 @@ from bayespca.arrays.namespaces import to_namespace, to_numpy
 from bayespca.engines import moments, streaming
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
+from bayespca.linear.posterior import with_ranks
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit
-from bayespca.noise.asked import Asked, by_likelihood
+from bayespca.noise.asked import EVB, PROBABLE, Asked, by_likelihood
 from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import fit_complete, fit_with_holes
+from bayespca.noise.number import numbered
 from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, holding
 
 from . import _errors, _input, _validation
 from ._base import PER_FEATURE, Fitted
@@ -34,8 +37,10 @@ from ._noise import ChoosesNoise
 from ._options import Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
 from ._reading import knowing_rows
+from ._redundant import completed, reduced
 from ._warnings import warn
-from .wording import conditional
+from .summary import rank_was_given
+from .wording import ENOUGH, in_brief, undetermined
 
 # Advice that also gives a warning, besides its place in `status_`.
 WARNED = (
@@ -43,7 +48,6 @@ WARNED = (
     *("empty-rows", "empty-columns", "single-columns"),
 )
 
-PROBABLE = "probable"
 NO_COLUMN = (
     "No component stands out from the noise, so `transform` returns 0 columns, which most "
     "steps of a pipeline refuse. With min_components=1 the strongest direction is kept."
@@ -66,10 +70,15 @@ class RankWarning(UserWarning):
 def _feature_noise(fit: PCAFit) -> Any:
     """Noise variance of each feature: the mean over rows, known errors of rows included."""
     own, rows = fit.noise.features, fit.noise.samples
-    found = fit.noise_variance * to_numpy(fit.posterior.scale) ** 2 if own is None else own
+    found = fit.noise_variance * to_numpy(fit.posterior.scale) ** 2 if own is None else own.copy()
+    combined = fit.posterior.combined
+    if combined:
+        found[combined.columns] = 0.0
     if rows is not None and found.any():
         # Constant columns have no noise, and no part in the noise of rows.
         found = found * (rows.mean() / found[found > 0].mean())
+    if combined:
+        found[combined.columns] = combined.spread(np.sqrt(found)[None, :])[0] ** 2
     return to_namespace(found, fit.posterior.components)
 
 
@@ -116,13 +125,16 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "components.\n"
         '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
         n_components=Option(
-            'The largest rank allowed. With ``method="ml"`` it is the rank itself or, as in '
+            '``"auto"`` keeps what `rank_posterior_` supports with ``method="evb"``: as many '
+            "components as there are with a probability of at least 75 %. Where the data do not "
+            "determine the number, and for other methods, it is that of the method. "
+            '``"probable"`` keeps the most probable number, ``"evb"`` the one with the lowest free '
+            "energy of EVB. "
+            "A whole number is the largest number allowed. "
+            'With ``method="ml"`` it is the number itself or, as in '
             "scikit-learn's PCA, a share of the variance, None for all components, or "
-            '``"mle"`` for the rank that ``"laplace"`` finds. ``"auto"`` leaves the choice to the '
-            'method. ``"probable"`` keeps the most probable number of components above '
-            'the detection limit (`rank_posterior_`), estimated as by ``"evb"``; with '
-            "holes that number is an approximation.",
-            AUTO | word("probable") | word("mle") | NONE | whole(0) | SHARE,
+            '``"mle"`` for the number that ``"laplace"`` finds.',
+            AUTO | word("probable") | word("evb") | word("mle") | NONE | whole(0) | SHARE,
         ),
         min_components=Option(
             "Smallest number of components to keep, even if EVB would keep fewer: set it to 1 in a "
@@ -185,8 +197,10 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "array",
         "Probability of each number of components above the detection limit (index = number), if "
         "the noise is as assumed; averaged over directions, strengths and noise. A "
-        "component is above the limit if its variance exceeds √(p/n) times that of the noise.",
-        placed("rank_probabilities"),
+        "component is above the limit if its variance exceeds √(p/n) times that of the noise. "
+        "None where the data do not determine the number: if the evidence rises up to the largest "
+        "number that can be told apart from noise, or residuals contradict the noise model.",
+        lambda fit: placed("rank_probabilities")(fit) if fit.rank_posterior.size else None,
     )
     free_energy_by_rank_ = Fitted(
         "array",
@@ -226,7 +240,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     method: Method = "evb"
     _: KW_ONLY
-    n_components: int | float | Literal["auto", "probable", "mle"] | None = "auto"
+    n_components: int | float | Literal["auto", "probable", "evb", "mle"] | None = "auto"
     min_components: int = 0
     noise_variance: float | Literal["auto", "0db"] = "auto"
     prior_variance: float | None = None
@@ -285,8 +299,10 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         in_memory = self._needs_all_rows(X) or self._engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
-        fitted = checked(data, self._fitted(data, form, looping, errors))
-        fitted = knowing_rows(data, fitted)
+        known = reduced(data, errors, keeps=self.method == "ml")
+        fitted = self._fitted(known.data, form, looping, known.errors)
+        fitted = knowing_rows(known.data, checked(known.data, fitted, known.rows))
+        fitted = completed(fitted, known, data.features)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
@@ -322,7 +338,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     ) -> PCAFit:
         if self.solver == "iterative":
             how: dict[str, Any] = {"center": self.center, "scale": self.scale}
-            return sweeps.fit(X, form, looping, init=self.init, engine=self._engine, **how)
+            fitted = sweeps.fit(X, form, looping, init=self.init, engine=self._engine, **how)
+            return with_ranks(fitted, form.ranks(fitted.spectrum, fitted.noise_variance))
         return fit_complete(X, form, looping, asked)
 
     def _fitted_with_holes(
@@ -342,9 +359,14 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             scale=self.scale,
             engine=self._engine,
             init=self.init if self.solver == "iterative" else "closed",
-            probable=self.n_components == PROBABLE,
+            number=self._number,
             least=self.min_components,
         )
+
+    @property
+    def _number(self) -> str:
+        """The rule for the number of components; one that is given is a cap for "auto"."""
+        return self.n_components if self.n_components in (PROBABLE, EVB) else "auto"
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -374,8 +396,9 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             return closed.from_decomposition(data, by_likelihood(form, k))
 
         fitted = closed.from_decomposition(data, form)
-        if self.n_components == PROBABLE:
-            fitted = closed.with_most_probable(fitted, again)
+        ranks = form.ranks(fitted.spectrum, fitted.noise_variance)
+        number = self._number if self.method == "evb" else EVB
+        fitted = numbered(with_ranks(fitted, ranks), number, None, again)
         return closed.with_at_least(fitted, self.min_components, again, likeliest)
 
     def _form(self) -> ClosedForm:
@@ -400,8 +423,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     def _report(self, fitted: PCAFit, seconds: float) -> None:
         warn(fitted, WARNED, RankWarning)
         if self.verbose:
-            probability = fitted.rank_posterior[fitted.n_components]
-            found = f" ({conditional(probability)})"
+            found = f" ({in_brief(fitted.n_components, fitted.rank_posterior)})"
             found += f", noise {fitted.noise.in_words}"
             found += f", free energy {fitted.free_energy:.6g}"
             print(line(fitted, self.method, found, seconds))
@@ -414,6 +436,15 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         if not self.n_components_:
             warnings.warn(NO_COLUMN, RankWarning, stacklevel=3)
         return scores
+
+    def _keep(self, fit: Any, features: Any = None) -> Self:
+        k = fit.n_components
+        asked = any(code in fit.status for code in (ALL_ZERO, AT_LEAST))
+        if not (fit.rank_posterior.size or rank_was_given(self) or asked or k == self.n_components):
+            needed = holding(to_numpy(fit.shrunk_singular_values), ENOUGH)
+            status = fit.status.but(NOT_DETERMINED, undetermined(k, needed))
+            fit = replace(fit, status=status)
+        return super()._keep(fit, features)
 
     def _check_kept(self) -> None:
         super()._check_kept()

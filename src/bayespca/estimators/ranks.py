@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 
 from ._halves import RankStability
-from .wording import likelihood
+from .wording import kept
+
+# The rule of the default, and EVB's if all noise is equal.
+DEFAULT, EVB = "kept by default", "EVB"
 
 
 @dataclass(frozen=True)
 class RankReport:
     """The rank by each rule; prints as a table.
 
+    `n_components` is the number that ``BayesianPCA()`` keeps, with `noise`, the noise model that
+    has the most evidence; `probabilities` are those of each number with that noise, none if the
+    data do not determine it, and `how_sure` and `sentence` say so in words. Other rules assume that
+    all noise is equal, except those of `noise_models`: EVB under each noise model that was tried.
     A rule that does not apply is None: most rules cannot use data with holes, and rules that need
     the matrix again skip large data and data that are not in memory; `not_asked` lists these and
-    says why. `probable` is the most probable rank and `evb_probability` the probability of EVB's
-    rank, both with equal noise. `noise_models` has EVB's rank under each noise model that was
-    tried, and `noise` is the one with the most evidence. `stability` says how often ranks recur in
-    half samples, with that noise. `note` says why data have no answer.
+    says why. `stability` says how often ranks recur in half samples, with `noise`. `note`
+    says why data have no answer.
     """
 
     evb: int
     noise_variance: float
     threshold: float
-    evb_probability: float = math.nan
-    probable: int | None = None
+    n_components: int | None = None
+    how_sure: str = ""
+    sentence: str = ""
+    probabilities: dict[int, float] = field(default_factory=dict)
     minka: int | None = None
     marchenko_pastur: int | None = None
     gavish_donoho: int | None = None
@@ -44,9 +50,11 @@ class RankReport:
 
     def ranks(self) -> dict[str, int]:
         """Rank by name of rule."""
+        known = self.probabilities
         found = {
-            "EVB": self.evb,
-            "most probable": self.probable,
+            DEFAULT: self.n_components,
+            "most probable": max(known, key=known.__getitem__, default=None),
+            EVB: self.evb,
             "Minka": self.minka,
             "Marchenko–Pastur edge": self.marchenko_pastur,
             "Gavish–Donoho": self.gavish_donoho,
@@ -67,12 +75,10 @@ class RankReport:
         ranks = set(self.ranks().values())
         if len(ranks) == 1:
             return ""
-        best = self.noise_models.get(self.noise, self.evb)
-        if self.noise != ISOTROPIC.name and best != self.evb:
+        if self.noise != ISOTROPIC.name and self.n_components != self.evb:
             return (
-                f"{NOISES[self.noise].reason}: noise={self.noise!r} has the most evidence and "
-                f"finds {best}. Rules that assume equal noise count differences in noise as "
-                "components."
+                f"{NOISES[self.noise].reason}: noise={self.noise!r} has the most evidence. "
+                "Rules that assume equal noise count differences in noise as components."
             )
         near = "Some rules keep components near the limit of what can be seen, and others do not"
         if self.minka is None:
@@ -84,9 +90,8 @@ class RankReport:
         )
 
     def __str__(self) -> str:
+        first = [] if self.n_components is None else [kept(self.n_components, self.how_sure), ""]
         lines = [f"{name:28s}{rank:6d}" for name, rank in self.ranks().items()]
-        if not math.isnan(self.evb_probability):
-            lines[0] += f"   probability {likelihood(self.evb_probability)}, if all noise is equal"
         halves = [] if self.stability is None else ["", str(self.stability)]
         why = filter(None, [self.why, self.not_asked])
-        return "\n".join(["rule                          rank", *lines, *why, *halves])
+        return "\n".join([*first, "rule                          rank", *lines, *why, *halves])

@@ -1,24 +1,24 @@
-"""The number of components by every rule: EVB under each noise model, and rules by others."""
+"""The number of components that `BayesianPCA` keeps, beside those of other rules."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
 
 from bayespca import engines, inference, sources
-from bayespca.arrays.namespaces import on_host, to_numpy
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input, RandomState
 from bayespca.linear.rank_rules import bi_cross_validation, sign_flips
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, PER_FEATURE
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 from bayespca.lowrank.records import PCAFit
-from bayespca.noise.asked import Asked
+from bayespca.noise.asked import EVB, Asked
 from bayespca.noise.complete import Complete
 from bayespca.noise.fitting import fit_with_holes
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
-from bayespca.spectrum.rank_posterior import posterior_of_rank
 from bayespca.spectrum.rank_rules import (
     gavish_donoho,
     marchenko_pastur,
@@ -31,10 +31,12 @@ from bayespca.spectrum.solving import solve
 
 from . import _input, _validation
 from ._checks import ONE_ROW
-from ._halves import HALVES, check_halves, is_cheap, of_fit
+from ._halves import HALVES, check_halves, is_cheap
 from ._options import Auto
-from .pca import BayesianPCA
+from .pca import BayesianPCA, RankWarning
 from .ranks import RankReport
+from .stability import stability_of
+from .summary import summarize
 
 # Rules that decompose the matrix again and again are tried only up to this many cells.
 MANY_CELLS = 1_000_000
@@ -63,10 +65,10 @@ def rank_report(
     n_halves: int | Auto = "auto",
     random_state: RandomState = 0,
 ) -> RankReport:
-    """Find the number of components by every rule: EVB under each noise model, and rules by others.
+    """The number of components that `BayesianPCA` keeps, and how sure it is, beside other rules.
 
-    Data with holes get EVB's answers, the most probable number, and sign flips of the matrix with
-    column means in its holes; `not_asked` of the report says why the other rules have no answer.
+    Data with holes get EVB's answers and sign flips of the matrix with column means in its
+    holes; `not_asked` of the report says why the other rules have no answer.
     `random_state` seeds the simulated noise, signs and blocks of the rules that need them.
 
     `n_halves` is the number of half samples that show what comes back (`rank_stability`); 0 for
@@ -77,54 +79,63 @@ def rank_report(
     >>> from bayespca.datasets import low_rank
     >>> X = low_rank(100, 12, 3, random_state=0).X
     >>> report = rank_report(X)
-    >>> report.evb, report.probable
+    >>> report.n_components, report.evb
     (3, 3)
     """
-    data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
+    default = BayesianPCA(center=center, scale=scale)
+    data = _input.read(default, X, dask=True, twice=True)
     rng = _validation.generator(random_state)
     if n_halves == "auto":
         n_halves = HALVES if is_cheap(data) else 0
     if n_halves:
         check_halves(data, n_halves)
-    if data.holes:
-        return _noted(_of_holes(data, rng, center=center, scale=scale), data)
+    with warnings.catch_warnings():
+        # A fit warns of its data; here only the number is wanted.
+        warnings.simplefilter("ignore", RankWarning)
+        default.fit(data.values)
+    if data.holes or default.engine_ == "holes":
+        return _with_default(_of_holes(data, rng, center=center, scale=scale), default)
     values = data.values
     if scale:
         values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
     found = engines.decompose(values, plan=solve, center=center, n_needed=EVERYTHING)
-    report = rank_rules(found.spectrum, random_state=rng)
-    complete = Complete(
-        data.values, ClosedForm(), inference.Looping(), Asked(center=center, scale=scale)
-    )
+    report = _with_default(rank_rules(found.spectrum, random_state=rng), default)
     if data.where is Where.DENSE and math.prod(values.shape) <= MANY_CELLS:
         Z = np.asarray(to_numpy(values), dtype=np.float64)
-        report = _with_noise_models(report, complete)
+        report = _with_noise_models(report, data, default)
         report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
     else:
         report = replace(report, not_asked=LARGE)
-    return _with_halves(report, complete, n_halves, rng) if n_halves else _noted(report, data)
-
-
-def _noted(report: RankReport, data: Data) -> RankReport:
-    """Replace the probability by a note if there is a single row, which shows no components."""
-    if data.where is not Where.DENSE or data.values.shape[0] > 1:
+    if not n_halves:
         return report
-    return replace(report, evb_probability=math.nan, note=ONE_ROW)
+    halves = stability_of(default, data.values, n_halves=n_halves, random_state=random_state)
+    return replace(report, stability=halves)
+
+
+def _with_default(report: RankReport, default: BayesianPCA) -> RankReport:
+    """The report with the number that the default keeps, and how sure it is."""
+    summary = summarize(default)
+    return replace(
+        report,
+        n_components=summary.rank,
+        how_sure=summary.how_sure,
+        sentence=summary.sentence,
+        probabilities=summary.rank_probabilities,
+        noise=summary.noise,
+        note=ONE_ROW if summary.n_samples == 1 else "",
+    )
 
 
 def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:
     """`rank_report` for data that are already decomposed, from all their singular values."""
-    solution, posterior = solve(spectrum), posterior_of_rank(spectrum)
-    rng = _validation.generator(random_state)
+    solution, rng = solve(spectrum), _validation.generator(random_state)
     return RankReport(
         evb=solution.rank,
-        probable=posterior.rank,
         minka=minka(spectrum).rank,
         marchenko_pastur=marchenko_pastur(spectrum),
         gavish_donoho=gavish_donoho(spectrum),
         parallel_analysis=parallel_analysis(spectrum, random_state=rng),
         screenot=screenot(spectrum),
-        evb_probability=float(posterior.probabilities[solution.rank]),
         noise_variance=solution.noise_variance,
         threshold=solution.threshold,
     )
@@ -138,25 +149,14 @@ def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generat
     return replace(report, sign_flips=flips, bi_cross_validation=bi_cross_validation(Z, rng))
 
 
-def _with_halves(
-    report: RankReport, complete: Complete, n_halves: int, rng: np.random.Generator
-) -> RankReport:
-    """Add the stability of rank and directions in half samples."""
-    noise = PER_FEATURE if NOISES[report.noise].cells else NOISES[report.noise]
-    fit, values = complete.fit(noise), on_host(complete.X)
-    center = complete.asked.center
-    found = of_fit(fit, values, center=center, n_halves=n_halves, rng=rng)
-    return replace(report, stability=found)
-
-
-def _with_noise_models(report: RankReport, complete: Complete) -> RankReport:
-    """Add EVB's rank under each noise model, and the one that the evidence chooses."""
+def _with_noise_models(report: RankReport, data: Data, default: BayesianPCA) -> RankReport:
+    """Add EVB's rank under each noise model."""
+    asked = Asked(center=default.center, scale=default.scale)
+    complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
     names = set(complete.allowed())
     tried = [name for name in COMPLETE if name in names]
     ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
-    chosen = complete.chosen()
-    name = chosen.noise.name
-    return replace(report, noise_models=ranks | {name: chosen.n_components}, noise=name)
+    return replace(report, noise_models=ranks)
 
 
 def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:
@@ -164,24 +164,19 @@ def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool
     _input.check_any_value(data)
 
     def fitted(noise: str) -> PCAFit:
-        asked = Asked(noise=noise, center=center, scale=scale)
+        asked = Asked(noise=noise, center=center, scale=scale, number=EVB)
         return fit_with_holes(data.values, ClosedForm(), inference.Looping(), asked)
 
-    plain, chosen = fitted(ISOTROPIC.name), fitted("auto")
-    ranks = {ISOTROPIC.name: plain.n_components, chosen.noise.name: chosen.n_components}
-    for name in WITH_HOLES:
-        if name not in ranks:
-            ranks[name] = fitted(name).n_components
+    plain = fitted(ISOTROPIC.name)
+    others = {name: fitted(name).n_components for name in WITH_HOLES if name != ISOTROPIC.name}
+    ranks = {ISOTROPIC.name: plain.n_components} | others
     few = data.where is Where.DENSE and math.prod(data.values.shape) <= MANY_CELLS
     return RankReport(
-        evb=plain.n_components,
-        probable=int(np.argmax(plain.rank_posterior)),
+        evb=ranks[ISOTROPIC.name],
         sign_flips=_flips_of_filled(data, rng, center=center, scale=scale) if few else None,
-        evb_probability=float(plain.rank_posterior[plain.n_components]),
         noise_variance=plain.noise_variance,
         threshold=float(plain.threshold),
         noise_models=ranks,
-        noise=chosen.noise.name,
         not_asked=HOLES,
     )
 

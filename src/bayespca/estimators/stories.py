@@ -17,10 +17,9 @@ from bayespca.missing.sampled.fit import MORE
 from bayespca.spectrum.records import Advice
 
 from ._base import AnyEstimator
-from .summary import Summary, convergence, summarize
+from .summary import summarize
 from .wording import (
     KINDS,
-    conditional,
     counted,
     headline,
     noise_level,
@@ -30,7 +29,9 @@ from .wording import (
 )
 
 # Values of `n_components` that leave the number to the data.
-CHOSEN = ("auto", "probable")
+CHOSEN = ("auto", "probable", "evb")
+# The origin of a number of components that a search over numbers has found.
+LOWEST = "with the lowest free energy of those tried"
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,7 @@ def _story(model: AnyEstimator, words: tuple[str, str, str], *facts: Fact, **num
     common = {"class": type(model).__name__, "headline": said}
     known = {"free_energy": np.nan, "converged": True, "n_iter": 0}
     ended = {name: getattr(model, f"{name}_", default) for name, default in known.items()}
-    advice = model.status_.advice if hasattr(model, "status_") else ()
-    notes = (*convergence(model), *advice)
+    notes = model.status_.advice if hasattr(model, "status_") else ()
     texts = {"notes": [note.text for note in notes]}
     return Story(said, lead, size, facts, common | numbers | ended | texts, notes)
 
@@ -85,7 +85,7 @@ def _of_pca(model: AnyEstimator) -> Story:
     summary = summarize(model)
     words = headline(summary), "", _rows_and_features(model)
     facts = (
-        Fact("components", str(summary.rank), _sure(summary)),
+        Fact("components", str(summary.rank), summary.how_sure),
         Fact("variance explained", percent(summary.explained)),
         Fact("noise", noise_level(summary), "standard deviation"),
     )
@@ -124,7 +124,7 @@ def _of_binary(model: AnyEstimator) -> Story:
     words = f"There {_dimensions(k)} in these zeros and ones.", lead, _rows_and_features(model)
     name = "dimensions" if k != 1 else "dimension"
     facts = (
-        Fact(name, str(k), "with the lowest free energy of those tried"),
+        Fact(name, str(k), LOWEST),
         Fact("ones", percent(ones), "of the cells of an average row"),
     )
     return _story(model, words, *facts, rank=k, ones=ones)
@@ -142,7 +142,7 @@ def _of_table(model: AnyEstimator) -> Story:
         f"{count} {kind.one if count == 1 else kind.many}" for kind, count in kinds.most_common()
     )
     facts = (
-        Fact(name, str(k), "with the lowest free energy of those tried"),
+        Fact(name, str(k), LOWEST),
         Fact("columns", str(model.n_features_in_), columns),
     )
     return _story(model, words, *facts, rank=k, likelihoods=likelihoods)
@@ -154,7 +154,7 @@ def _of_curves(model: AnyEstimator) -> Story:
     words = *_curves(model, gain), _rows_and_features(model)
     name = "dimensions" if k != 1 else "dimension"
     facts = (
-        Fact(name, str(k), "as requested" if model.method == "map" else "found"),
+        Fact(name, str(k), "as requested" if model.method == "map" else LOWEST),
         *_over_planes(gain),
         Fact("noise", significant(noise), "standard deviation"),
     )
@@ -291,12 +291,6 @@ def _hold(k: int) -> str:
     return "It holds" if k == 1 else "Together they hold"
 
 
-def _sure(summary: Summary) -> str:
-    if summary.probability is not None:
-        return conditional(summary.probability)
-    return "as requested" if summary.given else "found, without a probability"
-
-
 def _probability(model: AnyEstimator) -> float:
     """The probability of the number of components that was found."""
     known, k = to_numpy(model.rank_posterior_), model.n_components_
@@ -392,7 +386,7 @@ def _of_views(model: AnyEstimator) -> Story:
     size = f"{plural(model.n_samples_, 'sample')} × {plural(V, 'table')}, {_features(model)}"
     said = _factors(k, V)
     facts = (
-        Fact("factors", str(k), "found" if _is_found(model) else "as requested"),
+        Fact("factors", str(k), LOWEST if _is_found(model) else "as requested"),
         Fact("shared", str(shared), "in more than one table"),
         Fact("everywhere", str(everywhere), "in all tables"),
     )

@@ -13,18 +13,13 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.records import ALL_ZERO, Advice
+from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, Advice, supported
 
-from .wording import CONDITION, feature_names, likelihood, ordinal, percent
+from .wording import feature_names, headline, in_brief, percent
 
 # A model that can be summarised, drawn and reported.
 FittedPCA: TypeAlias = BaseEstimator
 
-# A singular value this near to the threshold, relatively, could have fallen on its other side.
-NEAR = 0.05
-# A rank less probable than this is worth a note. The limit is not higher, because one component
-# more, next to the detection limit, can hardly ever be excluded.
-SURE = 0.5
 # A component with this share of its squared loadings in one feature is practically that feature.
 ALONE = 0.95
 # Shares of the signal for which the summary counts the components needed.
@@ -37,8 +32,11 @@ OUTLYING = 0.5
 class Summary:
     """The first facts that people want to know about a fitted PCA.
 
-    `given` is True if the rank was given. `probability` is that of exactly `rank` components
-    above the detection limit, if the noise is as assumed; None if it is not known.
+    `given` is True if the rank was given, or is a bound that was given and has no probability.
+    `at_least` and `exactly` are the probabilities of at least, and of exactly, `rank` components
+    above the detection limit, if the noise is as assumed, and `most_probable` the number with the
+    largest; each is None if the data do not determine it. `how_sure` has these figures in words,
+    and `sentence` is the result in one sentence.
     `noise_variance` is the mean over features if each has its own. `noise` is the noise model, and
     `noise_evidence` the nats by which the evidence of each model that was tried exceeds that
     of equal noise. `feature_noise` is the smallest and the largest noise variance of a feature,
@@ -53,7 +51,10 @@ class Summary:
     n_features: int
     rank: int
     given: bool
-    probability: float | None
+    at_least: float | None
+    exactly: float | None
+    most_probable: int | None
+    how_sure: str
     rank_probabilities: dict[int, float]
     noise_variance: float
     noise: str
@@ -69,19 +70,28 @@ class Summary:
     converged: bool
     exact: bool
     notes: tuple[Advice, ...]
+    determined: bool
+
+    @property
+    def sentence(self) -> str:
+        """The number of components, and how many hold 95 % of the signal."""
+        return headline(self)
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain Python values, which JSON can hold."""
-        return asdict(self) | {"notes": [note.text for note in self.notes]}
+        notes = [note.text for note in self.notes]
+        return asdict(self) | {"sentence": self.sentence, "notes": notes}
 
 
 def summarize(model: FittedPCA) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
     method = getattr(model, "method", type(model).__name__)
-    is_given = rank_was_given(model)
     # If nothing varies, the rank has no probability.
-    known = hasattr(model, "rank_posterior_") and not is_given and ALL_ZERO not in model.status_
-    posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
+    known = not rank_was_given(model) and ALL_ZERO not in model.status_
+    posterior = getattr(model, "rank_posterior_", None) if known else None
+    posterior = np.zeros(0) if posterior is None else to_numpy(posterior)
+    k, known = model.n_components_, posterior.size > 0
+    is_given = rank_was_given(model) or (not known and _reaches_a_bound(model))
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
     return Summary(
         method=method,
@@ -89,7 +99,10 @@ def summarize(model: FittedPCA) -> Summary:
         n_features=model.n_features_in_,
         rank=model.n_components_,
         given=is_given,
-        probability=float(posterior[model.n_components_]) if known else None,
+        at_least=float(posterior[k:].sum()) if known else None,
+        exactly=float(posterior[k]) if known else None,
+        most_probable=int(posterior.argmax()) if known else None,
+        how_sure="as requested" if is_given else _how_sure(model, posterior),
         rank_probabilities=likely,
         noise_variance=model.noise_variance_,
         noise=noise_model(model).name,
@@ -104,8 +117,15 @@ def summarize(model: FittedPCA) -> Summary:
         n_iter=model.n_iter_,
         converged=bool(model.converged_),
         exact=model.status_.exact,
-        notes=_notes(model, likely),
+        notes=_notes(model),
+        determined=NOT_DETERMINED not in model.status_,
     )
+
+
+def _how_sure(model: FittedPCA, posterior: FloatArray) -> str:
+    if posterior.size or NOT_DETERMINED in model.status_:
+        return in_brief(model.n_components_, posterior)
+    return "nothing varies" if ALL_ZERO in model.status_ else "found, without a probability"
 
 
 def noise_model(model: FittedPCA) -> NoiseModel:
@@ -142,65 +162,28 @@ def rank_was_given(model: BaseEstimator) -> bool:
     return method is not None and method.needs_rank
 
 
-def _notes(model: FittedPCA, likely: dict[int, float]) -> tuple[Advice, ...]:
+def _reaches_a_bound(model: FittedPCA) -> bool:
+    """Whether the number is the largest that was allowed, or the least that was asked for."""
+    bounded = model.n_components == model.n_components_ or AT_LEAST in model.status_
+    return bounded and hasattr(model, "rank_posterior_")
+
+
+def _notes(model: FittedPCA) -> tuple[Advice, ...]:
     return (
         *_capped(model),
-        *_near_threshold(model),
-        *_uncertain_rank(model, likely),
         *_single_features(model),
-        *convergence(model),
-        *model.status_.advice,
+        # The headline says that.
+        *(advice for advice in model.status_.advice if advice.code != NOT_DETERMINED),
     )
 
 
 def _capped(model: FittedPCA) -> Iterator[Advice]:
-    """Advice if the cap leaves components out; probabilities cover only ranks up to the cap."""
-    k, threshold = model.n_components_, float(model.threshold_)
-    gamma = model.spectrum_.singular_values * model.spectrum_.scale
-    if not np.isfinite(threshold) or rank_was_given(model):
+    """Advice if the cap leaves out components that the probabilities support."""
+    k, known = model.n_components_, getattr(model, "rank_posterior_", None)
+    if known is None or rank_was_given(model) or model.n_components != k:
         return
-    if model.n_components != k or k >= gamma.size or gamma[k] <= threshold:
-        return
-    more = int(np.count_nonzero(gamma > threshold)) - k
-    yield Advice(
-        "capped",
-        f"No more than {k} components were allowed; at this noise, {more} more of those seen "
-        "would be kept.",
-    )
-
-
-def _near_threshold(model: FittedPCA) -> Iterator[Advice]:
-    """Advice on the last kept and the first dropped component, if next to the threshold."""
-    k, threshold = model.n_components_, float(model.threshold_)
-    if not (np.isfinite(threshold) and threshold > 0):
-        return
-    gamma = model.spectrum_.singular_values * model.spectrum_.scale
-    for index, side in ((k - 1, "above"), (k, "below")):
-        if not 0 <= index < gamma.size:
-            continue
-        gap = abs(float(gamma[index]) / threshold - 1)
-        if gap < NEAR and (gamma[index] > threshold) == (side == "above"):
-            what = "kept" if side == "above" else "dropped"
-            yield Advice(
-                f"near-threshold-{what}",
-                f"The {ordinal(index + 1)} component is within {_percent(gap)} of the threshold, "
-                f"just {side} it, and was {what}.",
-            )
-
-
-def _uncertain_rank(model: FittedPCA, likely: dict[int, float]) -> Iterator[Advice]:
-    k = model.n_components_
-    if not likely or likely.get(k, 0.0) >= SURE or "other-rank" in model.status_:
-        return
-    others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
-    if not others:
-        return
-    beside = " and ".join(f"rank {rank} {likelihood(likely[rank])}" for rank in others)
-    yield Advice(
-        "uncertain-rank",
-        f"The rank is not certain: rank {k} has probability {likelihood(likely.get(k, 0.0))}, "
-        f"{beside}, {CONDITION}.",
-    )
+    if supported(to_numpy(known)) > k:
+        yield Advice("capped", f"No more than {k} components were allowed; there are more.")
 
 
 def _single_features(model: FittedPCA) -> Iterator[Advice]:
@@ -223,20 +206,3 @@ def _single_features(model: FittedPCA) -> Iterator[Advice]:
         f"The 1st component is {name} almost alone ({percent(float(share[0, j]))} of its "
         "squared loadings). If the columns have different units, scale them.",
     )
-
-
-def convergence(model: BaseEstimator) -> list[Advice]:
-    """Advice on an iteration that ended early."""
-    if getattr(model, "converged_", True):
-        return []
-    return [
-        Advice(
-            "not-converged",
-            f"The iteration had not settled after {model.n_iter_} steps; the result is usable.",
-        )
-    ]
-
-
-def _percent(share: float) -> str:
-    """A share in percent, rounded up so that "within 2 %" is true."""
-    return f"{max(np.ceil(share * 100), 1):.0f} %"

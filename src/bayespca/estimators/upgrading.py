@@ -27,7 +27,10 @@ ONCE = {"noise": ISOTROPIC.name}
 LATER = ("noise", "free_energy_by_rank")
 # Fields that files of version 3 may lack, because they were added within that version.
 ADDED = {
+    "HolesPosterior": ("combined",),
     "MixtureFit": ("evidence",),
+    "PCAFit": ("n_copies",),
+    "Posterior": ("combined",),
     "TuckerFit": ("unknown",),
     "FactorizationFit": ("draws", "r_hat", "ess"),
     "RatingsDraws": ("row_implicit", "row_centre", "row_spread", "column_spread", "drift"),
@@ -105,6 +108,9 @@ def with_later_fields(kept: Trees, cls: type[AnyEstimator]) -> Trees:
 
 def _with_added(tree: Json, layouts: Mapping[str, Record]) -> Json:
     """A record completed by the fields in `ADDED`, as are the records within it."""
+    items = dict(_pairs(tree)).get("$tuple")
+    if isinstance(items, list):
+        return {"$tuple": [_with_added(item, layouts) for item in items]}
     record = dict(_pairs(dict(_pairs(tree)).get("$record")))
     found, layout = record.get("fields"), layouts.get(str(record.get("class")))
     if not isinstance(found, dict) or layout is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST
 
@@ -48,29 +49,26 @@ def nothing_varies(summary: Summary) -> bool:
 def headline(summary: Summary) -> str:
     """The main result in one sentence: how many dimensions there are."""
     k = summary.rank
+    needed = summary.components_for[ENOUGH]
+    if nothing_varies(summary):
+        return "Nothing varies in these data."
+    if not summary.determined:
+        return undetermined(k, needed, "dimension")
     if k == 0:
-        still = "Nothing varies in these data."
-        return still if nothing_varies(summary) else "No dimension stands out from the noise."
+        clearly = "clearly " if summary.most_probable else ""
+        return f"No dimension stands out {clearly}from the noise."
     noun = "dimension" if k == 1 else "dimensions"
     if summary.given:
         return f"{counted(k).capitalize()} {noun}, as requested."
     if any(note.code == AT_LEAST for note in summary.notes):
         return f"{counted(k).capitalize()} {noun}, as requested; fewer stand out from the noise."
-    found = f"There {'is' if k == 1 else 'are'} {_bound(summary)}{counted(k)} {noun} in these data"
-    needed = summary.components_for[ENOUGH]
+    probable = k if summary.most_probable is None else summary.most_probable
+    bound = "at least " if k < probable else "up to " if k > probable else ""
+    found = f"There {'is' if k == 1 else 'are'} {bound}{counted(k)} {noun} in these data"
     if needed == k:
         return f"{found}."
     verb = "holds" if needed == 1 else "hold"
     return f"{found}; {counted(needed)} {verb} {percent(ENOUGH)} of the signal."
-
-
-def _bound(summary: Summary) -> str:
-    """Return "at least " or "up to " if the most probable rank is larger or smaller, else ""."""
-    ranks = summary.rank_probabilities
-    probable = max(ranks, key=ranks.__getitem__, default=summary.rank)
-    if probable == summary.rank:
-        return ""
-    return "at least " if probable > summary.rank else "up to "
 
 
 def noise_sentence(summary: Summary) -> str:
@@ -102,9 +100,39 @@ def holes_sentence(summary: Summary) -> str:
     return "Missing cells are assumed to be missing at random: not because of their own values."
 
 
-def conditional(probability: float) -> str:
-    """The probability of a number of components, with its condition."""
-    return f"probability {likelihood(probability)} {CONDITION}"
+def in_brief(k: int, probabilities: Sequence[float] | FloatArray) -> str:
+    """How sure a number of components is: "at least 5 (97 %), most probably 6 (52 %)".
+
+    `probabilities` are those of each number; none if the data do not determine it.
+    """
+    if not len(probabilities):
+        verb = "stands" if k == 1 else "stand"
+        return f"{verb} out; more cannot be told apart from deviations from the model"
+    probable = max(range(len(probabilities)), key=probabilities.__getitem__)
+    exactly = float(probabilities[k]) if k < len(probabilities) else 0.0
+    parts = [f"exactly {k} ({likelihood(exactly)})"] if probable == k or not k else []
+    if k:
+        parts.append(f"at least {k} ({likelihood(float(sum(probabilities[k:])))})")
+    if probable != k:
+        most = likelihood(float(probabilities[probable]))
+        parts.append(f"most probably {probable} ({most})")
+    return ", ".join(parts)
+
+
+def kept(k: int, how_sure: str) -> str:
+    """The number of components and how sure it is: "5: exactly 5 (94 %), …"."""
+    if how_sure.endswith(")"):
+        return f"{k}: {how_sure}, {CONDITION}"
+    return f"{k} {how_sure}" if how_sure.startswith("stand") else f"{k}, {how_sure}"
+
+
+def undetermined(k: int, needed: int, noun: str = "component") -> str:
+    """How many components there are where the data do not determine it; `needed` hold 95 %."""
+    known = f"{counted(k).capitalize()} {noun}{'' if k == 1 else 's'} {in_brief(k, ())}."
+    if needed == k:
+        return known
+    verb = "holds" if needed == 1 else "hold"
+    return f"{known} {counted(needed).capitalize()} {verb} {percent(ENOUGH)} of the signal."
 
 
 def noise_level(summary: Summary, digits: int = 3) -> str:

@@ -6,7 +6,7 @@ from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of
 from .looping import Looping
 from .model import Model, Move
 from .result import Fit, extended
-from .search import rank_probabilities, searched
+from .search import searched
 
 __all__ = [
     "Callback",
@@ -24,7 +24,6 @@ __all__ = [
     "extended",
     "fingerprint",
     "fit",
-    "rank_probabilities",
     "run",
     "searched",
     "settle",

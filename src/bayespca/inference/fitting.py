@@ -7,14 +7,12 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from .checkpoint import fingerprint
 from .loop import Callback, Info, Run, run
 from .looping import Looping
 from .model import Model
 from .result import Fit
-from .search import rank_probabilities, searched
+from .search import by_rank, searched
 
 D = TypeVar("D")
 S = TypeVar("S")
@@ -40,11 +38,10 @@ def finished(settled: Settled[D, S, F]) -> F:
     """The fit that a settled run ends in."""
     ended, model, data = settled.run, settled.model, settled.data
     free_energy = model.free_energy(ended, data)
-    energies = settled.energies
     found: Fit[Any] = Fit(
         posterior=model.posterior(ended.state, data),
         free_energy=free_energy,
-        rank_posterior=rank_probabilities(energies) if energies else np.empty(0),
+        free_energy_by_rank=by_rank(settled.energies),
         trace=ended.trace.in_units(model.unit(data), free_energy=free_energy),
         converged=ended.converged,
         status=model.status(ended.state, data),

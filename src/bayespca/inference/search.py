@@ -83,13 +83,12 @@ def _goes_on(run: Run[S], begun: Run[S]) -> bool:
     return begun.converged and run.reason in ("settled", "stopped")
 
 
-def rank_probabilities(energies: dict[int, float]) -> NDArray[np.float64]:
-    """exp(−F), normalised; index = rank. Ranks that were never tried have probability 0."""
-    out = np.full(max(energies) + 1, -np.inf)
+def by_rank(energies: dict[int, float]) -> NDArray[np.float64]:
+    """Free energies above the lowest; index = rank. Those of ranks never tried are infinite."""
+    out = np.full(max(energies, default=-1) + 1, np.inf)
     for rank, energy in energies.items():
-        out[rank] = -energy
-    weights = np.exp(out - out.max())
-    return np.asarray(weights / weights.sum())
+        out[rank] = energy - min(energies.values())
+    return out
 
 
 def _rank(run: Run[S]) -> int:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespca.arrays.types import FloatArray
 from bayespca.estimators.pca import WARNED, BayesianPCA, Noise, RankWarning
+from bayespca.noise.asked import EVB
 
 from .weights import Layer, layers_of
 
@@ -223,7 +224,7 @@ def _fitted(W: FloatArray, noise: Noise) -> tuple[BayesianPCA, tuple[str, ...]]:
         # The notes repeat these warnings in terms of weights.
         warnings.simplefilter("ignore", RankWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = BayesianPCA(noise=noise, center=False).fit(W)
+        fitted = BayesianPCA(n_components=EVB, noise=noise, center=False).fit(W)
     advice = [one for one in fitted.status_.advice if one.code in WARNED]
     notes = [NOTES.get(one.code, one.text) for one in advice]
     return fitted, (*notes, *([] if fitted.converged_ else [EARLY]))

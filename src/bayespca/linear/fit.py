@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from bayespca.arrays.signs import fixed_signs
 from bayespca.inference.result import Fit
 from bayespca.lowrank.records import PCAFit, PCAPosterior
-from bayespca.spectrum.forms import ClosedForm, words_for
+from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import AT_LEAST
 
 from .data import Decomposed
@@ -28,22 +26,7 @@ def from_decomposition(data: Decomposed, form: ClosedForm) -> PCAFit:
         data.in_units(solution.free_energy),
         status=found.status + solution.status,
     )
-    return described(bare, found, solution, form)
-
-
-def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
-    """The fit, repeated with the most probable number of components if its method keeps another."""
-    k, kept = int(np.argmax(found.rank_posterior)), found.n_components
-    if k == kept:
-        return found
-    other = again(k)
-    if other.n_components == kept:
-        return replace(found, status=found.status.but("not-probable", _not_kept(kept, k)))
-    words = words_for(kept, k, float(found.rank_posterior[k]))
-    status = other.status.but("other-rank", words)
-    if other.n_components != k:
-        status = status.but("not-probable", _not_kept(other.n_components, k))
-    return replace(other, status=status)
+    return described(bare, found, solution)
 
 
 def with_at_least(
@@ -70,8 +53,9 @@ def with_at_least(
     words = f"EVB keeps {kept}; min_components={least} raises this to {k}"
     words += "." if method == "EVB" else ", by maximum likelihood: EVB has no such solution."
     # A given number says nothing about its probability.
-    ranks = np.append(found.rank_posterior, np.zeros(max(k + 1 - found.rank_posterior.size, 0)))
-    return replace(other, rank_posterior=ranks, status=other.status.but(AT_LEAST, words))
+    return replace(
+        other, rank_posterior=found.rank_posterior, status=other.status.but(AT_LEAST, words)
+    )
 
 
 def _better(of_evb: PCAFit, likeliest: PCAFit) -> tuple[PCAFit, str]:
@@ -79,10 +63,3 @@ def _better(of_evb: PCAFit, likeliest: PCAFit) -> tuple[PCAFit, str]:
     if likeliest.n_components > of_evb.n_components:
         return likeliest, "ML"
     return of_evb, "EVB"
-
-
-def _not_kept(kept: int, probable: int) -> str:
-    return (
-        f"{kept} components are kept, not the most probable {probable}: with this noise EVB has no "
-        "solution with that many."
-    )

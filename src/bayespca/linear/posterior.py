@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
+
+import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.types import Array, FloatArray
@@ -12,9 +13,8 @@ from bayespca.engines.records import Decomposition
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import PCAFit, PCAPosterior
-from bayespca.spectrum.forms import ClosedForm, differing
 from bayespca.spectrum.left_out import left_out
-from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.records import RankPosterior, Solution, Spectrum
 
 from .data import Decomposed
 
@@ -37,14 +37,11 @@ def posterior_of(
     )
 
 
-def described(
-    bare: Fit[PCAPosterior], found: Decomposition, solution: Solution, form: ClosedForm
-) -> PCAFit:
+def described(bare: Fit[PCAPosterior], found: Decomposition, solution: Solution) -> PCAFit:
     """The fit, completed by a decomposition and a solution of its spectrum."""
     return with_solution(
         bare,
         solution,
-        form,
         spectrum=found.spectrum,
         n_samples=found.n_samples,
         engine=found.engine,
@@ -53,7 +50,7 @@ def described(
 
 
 def with_solution(
-    bare: Fit[PCAPosterior], solution: Solution, form: ClosedForm, spectrum: Spectrum, **more: Any
+    bare: Fit[PCAPosterior], solution: Solution, spectrum: Spectrum, **more: Any
 ) -> PCAFit:
     """The fit, completed by a solution of a spectrum; keywords override the solution."""
     known = {
@@ -63,18 +60,11 @@ def with_solution(
         "threshold": solution.threshold,
         "noise_variance": solution.noise_variance,
     }
-    fit = extended(bare, PCAFit, **{**known, **more})
-    return counted(fit, form, solution.noise_variance) if form.counts else fit
+    return extended(bare, PCAFit, **{**known, **more})
 
 
-def counted(fit: PCAFit, form: ClosedForm, noise_variance: float) -> PCAFit:
-    """The fit with the probability of each rank, which is left alone if it is there already."""
-    if fit.rank_posterior.size:
-        return fit
-    count = partial(form.ranks, fit.spectrum, noise_variance, per_component=fit.noise.per_component)
-    ranks = count()
-    status = fit.status + differing(ranks, fit.n_components, form)
-    # A cap on the rank says what is wanted, not what the data contain.
-    all_ranks = ranks if form.cap_of_ranks is None else count(capped=False)
-    missed = left_out(fit.spectrum, all_ranks, fit.n_components, fit.posterior.noise_variance)
-    return replace(fit, rank_posterior=ranks.probabilities, status=status, left_out=missed)
+def with_ranks(fit: PCAFit, ranks: RankPosterior) -> PCAFit:
+    """The fit with the probability of each number of components; with none if undetermined."""
+    known = ranks.probabilities if ranks.determined else np.empty(0)
+    missed = left_out(fit.spectrum, ranks, fit.n_components, fit.posterior.noise_variance)
+    return replace(fit, rank_posterior=known, left_out=missed)

@@ -21,8 +21,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from bayespca.arrays.types import Counts, FloatArray, Vector
 from bayespca.engines.gram import Eigen
-from bayespca.spectrum.records import Solution, Spectrum
-from bayespca.spectrum.solving import solve
+from bayespca.spectrum.records import Spectrum
 
 from .scaled.data import spectrum_of_squares
 
@@ -79,8 +78,10 @@ class WhiteRows:
         return int(self.values.shape[1]), n - (self.level is not None)
 
 
-def of_halves(rows: WhiteRows, n_halves: int, rng: np.random.Generator) -> Halves:
-    """Ranks and directions of half samples by empirical VB, with a noise variance for each half."""
+def of_halves(
+    rows: WhiteRows, n_halves: int, rng: np.random.Generator, count: Callable[[Spectrum], int]
+) -> Halves:
+    """Ranks and directions of half samples; `count` finds the rank of a half from its spectrum."""
     n, p = rows.values.shape
     if min(n, p) > LARGEST:
         drawn = _by_products(rows, rng)
@@ -88,9 +89,8 @@ def of_halves(rows: WhiteRows, n_halves: int, rng: np.random.Generator) -> Halve
         drawn = _by_rows(rows, rng) if n <= p else _by_columns(rows, rng)
     ranks, overlaps = [], []
     for spectrum, cosines in itertools.islice(drawn, n_halves):
-        solution: Solution = solve(spectrum, other_ranks=False)
-        ranks.append(solution.rank)
-        overlaps.append((cosines(solution.rank) ** 2).sum(axis=0))
+        ranks.append(count(spectrum))
+        overlaps.append((cosines(ranks[-1]) ** 2).sum(axis=0))
     shape = (n_halves, len(rows.directions))
     return Halves(np.array(ranks, dtype=np.int64), np.reshape(overlaps, shape))
 

@@ -33,8 +33,10 @@ from bayespca.arrays.types import (
     Matrix,
     Vector,
 )
+from bayespca.sources.redundant import Combinations
 from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 
+from . import combined
 from .density import low_rank_normal
 from .drawing import times, with_ones
 from .holes import Block, Holes
@@ -70,6 +72,8 @@ class HolesPosterior:
         Tails of cells that have noise of their own.
     learned_from
         Digests of the rows that B was learned from, where rows have noise of their own.
+    combined
+        Columns that follow from others; their loadings are 0.
 
     `mean`, `scale` and `components` live where the data did; all others are NumPy arrays.
     """
@@ -84,6 +88,7 @@ class HolesPosterior:
     tails: Tails = NORMAL
     cell_tails: Tails = NORMAL
     learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    combined: Combinations | None = None
 
     @property
     def noise_variance(self) -> float:
@@ -93,7 +98,7 @@ class HolesPosterior:
     @property
     def directions(self) -> Array:
         """Changes of the features with each score: the components, as holes allow no filter."""
-        return self.components
+        return combined.directions(self, combined.independent(self).components)
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
@@ -250,6 +255,7 @@ def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
 # --- scores ------------------------------------------------------------------------------------
 
 
+@combined.of_independent
 @on_host_for_cells
 def scores(posterior: HolesPosterior, X: Array) -> Array:
     """Posterior mean of the scores, from observed cells."""
@@ -258,6 +264,7 @@ def scores(posterior: HolesPosterior, X: Array) -> Array:
     return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
 
 
+@combined.of_independent
 @on_host_for_cells
 def scores_and_std(
     posterior: HolesPosterior,
@@ -369,6 +376,7 @@ def latent_variance_of_scores(posterior: HolesPosterior) -> FloatArray:
     return np.asarray((posterior.basis**2) @ posterior.latent_variance)
 
 
+@combined.of_independent
 def project(posterior: HolesPosterior, X: Array) -> Array:
     """Least-squares coordinates along the components, from observed cells.
 
@@ -397,7 +405,7 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
 
 def reconstruct(posterior: HolesPosterior, T: Array) -> Array:
     """Rows that have the scores T: mean + scale·TW."""
-    W, scale, mean = (at(T, a) for a in (posterior.components, posterior.scale, posterior.mean))
+    W, scale, mean = (at(T, a) for a in (posterior.directions, posterior.scale, posterior.mean))
     return _typed(posterior, array_namespace(T).matmul(at(T, T), W) * scale + mean)
 
 
@@ -419,6 +427,7 @@ def predictive_noise(posterior: HolesPosterior) -> FloatArray:
     return _noise_at_unit_scale(posterior) * posterior.unit**2
 
 
+@combined.completes(combined.squares)
 def covariance(posterior: HolesPosterior) -> Array:
     """Covariance of a new row: scale·(B diag(⟨a²⟩) Bᵀ + diag(ψ))·scale, times ⟨u⟩."""
     B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit_of_rows(posterior)
@@ -426,14 +435,16 @@ def covariance(posterior: HolesPosterior) -> Array:
     return _placed(posterior, inner * unit[:, None] * unit)
 
 
+@combined.completes(combined.bordered)
 def precision(posterior: HolesPosterior) -> Array:
-    """Inverse of `covariance`, by the matrix inversion lemma."""
+    """Inverse of `covariance`, by the matrix inversion lemma; see `posterior.precision`."""
     B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit_of_rows(posterior)
     small = np.eye(B.shape[1]) + (B.T / psi) @ B
     inner = np.diag(1 / psi) - (B / psi[:, None]) @ np.linalg.solve(small, B.T / psi)
     return _placed(posterior, inner / unit[:, None] / unit)
 
 
+@combined.of_independent
 @on_host_for_cells
 def log_density(posterior: HolesPosterior, X: Array) -> Array:
     """Log density of the observed cells of each row, under the predictive Gaussian.
@@ -458,14 +469,14 @@ def log_density(posterior: HolesPosterior, X: Array) -> Array:
     return _typed(posterior, _by_block(data, B.shape[1], work))
 
 
+@combined.completes(combined.rows)
 def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array:
     """Draw n new rows from the Gaussian with the predictive mean and covariance, or from Student's
     t where rows or cells have noise of their own.
     """
-    B = _weights(posterior)
+    B, k = _weights(posterior), posterior.components.shape[0]
     psi = _noise_at_unit_scale(replace(posterior, cell_tails=NORMAL))
-    draws = rng.normal(size=(n, B.shape[1] + B.shape[0]))
-    k = B.shape[1]
+    draws = rng.normal(size=(n, k + B.shape[0]))
     of_cells = posterior.cell_tails.draws(draws[:, k:].size, rng).reshape(n, -1)
     inner = draws[:, :k] @ B.T + draws[:, k:] * np.sqrt(psi) * of_cells
     inner *= posterior.tails.draws(n, rng)[:, None]
@@ -474,8 +485,7 @@ def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array
 
 def _weights(posterior: HolesPosterior) -> FloatArray:
     """B·diag(⟨a²⟩)^½, at unit scale."""
-    k = posterior.components.shape[0]
-    return posterior.columns.b[:, :k] * np.sqrt(posterior.latent_variance)
+    return posterior.columns.b[:, :-1] * np.sqrt(posterior.latent_variance)
 
 
 def _noise_at_unit_scale(posterior: HolesPosterior) -> FloatArray:

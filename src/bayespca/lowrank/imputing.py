@@ -15,6 +15,7 @@ from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 
+from . import combined
 from .drawing import normal_vectors, times, with_ones
 from .holes import Holes
 from .holes_posterior import (
@@ -71,6 +72,8 @@ def impute(
     variance unless `noise` is included, which contains them, and variances are those of Student's
     t, because σ² is not known. Without `unknown`, measurements have Sᵢ = Σᵢ, as in the posterior.
     """
+    whole, rows = posterior, X
+    posterior, X = combined.inside(posterior, X)
     xp, columns, data = array_namespace(X), posterior.columns, weighed_rows(posterior, X)
     follows = 0.0 if noise and unknown is None else 1.0
     unknown = Unknown(columns.b_cov) if unknown is None else unknown
@@ -111,7 +114,7 @@ def impute(
         given = taken(X, data.order[block.rows])
         filled[block.rows, :] = xp.where(seen, given, cast(low * unit + mean, X.dtype))
         std[block.rows, :] = cast(xp.where(seen, 0 * size, size), X.dtype)
-    return data.in_order(filled), data.in_order(std)
+    return combined.outside(whole, rows, data.in_order(filled), data.in_order(std))
 
 
 @on_host_for_cells
@@ -129,6 +132,8 @@ def sample_imputation(
     same ones. With `unknown` they have its covariances, scores follow the drawn loadings, and the
     noise variance is drawn as well, so that draws spread as the standard deviations of `impute`.
     """
+    whole, rows = posterior, X
+    posterior, X = combined.inside(posterior, X)
     xp, columns = array_namespace(X), posterior.columns
     data = weighed_rows(posterior, X)
     own: Array | float = 1.0
@@ -148,7 +153,8 @@ def sample_imputation(
     b = at(X, (columns.b + size * of_b).T)
     drawn = xp.matmul(with_ones(data.in_order(a)), b) + own * at(X, noise)
     drawn = drawn * at(X, unit_of_columns(posterior)) + at(X, posterior.mean)
-    return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
+    drawn = xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
+    return combined.outside(whole, rows, drawn)[0]
 
 
 def _size_drawn(degrees: float, rng: np.random.Generator) -> float:

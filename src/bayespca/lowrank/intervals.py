@@ -16,6 +16,7 @@ from .axes import (
     standard_deviations,
     variances_along,
 )
+from .combined import independent, spread
 from .holes_posterior import (
     HolesPosterior,
     along_components,
@@ -39,22 +40,25 @@ MOST_LEFT_OUT, LEAST_DEGREES = 0.9, 3.0
 
 def component_std(fit: PCAFit | VariationalFit) -> Array:
     """Standard deviation of the entries of the directions about the axes of the population."""
-    posterior = fit.posterior
+    posterior = independent(fit.posterior)
     found = axes_of(fit)
     live = np.any(found.components != 0, axis=0) | (found.counts < found.n)
     phi = posterior.correlation if isinstance(posterior, Posterior) else 0.0
-    std = standard_deviations(found, on_host(posterior.directions), phi)
-    return to_namespace(std * live, posterior.components)
+    std = live * standard_deviations(found, on_host(posterior.directions), phi)
+    std = spread(fit.posterior.combined, std * on_host(posterior.scale))
+    return to_namespace(std / on_host(fit.posterior.scale), posterior.components)
 
 
 def axes_of(fit: PCAFit | VariationalFit) -> Axes:
     """The `Axes` of a fit, which determine the spread of its components."""
-    posterior = fit.posterior
-    return _of_complete(fit) if isinstance(posterior, Posterior) else _of_holes(fit, posterior)
+    posterior = independent(fit.posterior)
+    if isinstance(posterior, HolesPosterior):
+        return _of_holes(fit, posterior)
+    return _of_complete(fit, posterior)
 
 
-def _of_complete(fit: PCAFit | VariationalFit) -> Axes:
-    W = on_host(fit.posterior.components)
+def _of_complete(fit: PCAFit | VariationalFit, posterior: Posterior) -> Axes:
+    W = on_host(posterior.components)
     n = float(fit.spectrum.shape[1])
     found = strengths(fit.kept_singular_values, fit.posterior.noise_variance, fit.spectrum.shape)
     return Axes(W, found, fit.left_out, np.full(W.shape[1], n), n)
@@ -124,19 +128,20 @@ def common_noise(fit: PCAFit | VariationalFit) -> float:
 
 
 def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
-    """Covariances of (B, μ) for intervals: (p, k + 1, k + 1).
+    """Covariances of (B, μ) for intervals, of independent columns: (p, k + 1, k + 1).
 
     A factorised posterior has the uncertainty of loadings for given scores. Here directions are
     never more certain than `axes.leaning_out` says, which allows for uncertain scores and for
     components that were left out. The mean of complete data has the variance σ²/n.
     """
+    posterior = independent(posterior)
     k, covariances = posterior.columns.rank, posterior.columns.b_cov.copy()
     if k:
         turned = _less_certain(fit, posterior)
         covariances[:, :k] = turned @ covariances[:, :k]
         covariances[:, :, :k] = covariances[:, :, :k] @ turned.transpose(0, 2, 1)
-    if isinstance(fit.posterior, Posterior) and fit.n_samples > fit.spectrum.shape[1]:
-        covariances[:, k, k] = posterior.columns.noise_variance / fit.n_samples
+    if isinstance(fit.posterior, Posterior) and fit.n_counted > fit.spectrum.shape[1]:
+        covariances[:, k, k] = posterior.columns.noise_variance / fit.n_counted
     return covariances
 
 
@@ -168,6 +173,5 @@ def variance_left_out(fit: PCAFit | VariationalFit) -> float:
 def _rows(fit: PCAFit | VariationalFit) -> float:
     """Number of complete rows that would have as many cells as were observed."""
     n = float(fit.spectrum.shape[1])
-    if isinstance(fit.posterior, Posterior):
-        return n
-    return float(_counts(fit.posterior, n).mean())
+    posterior = independent(fit.posterior)
+    return float(_counts(posterior, n).mean()) if isinstance(posterior, HolesPosterior) else n

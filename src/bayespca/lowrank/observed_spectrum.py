@@ -27,6 +27,9 @@ from . import holes_posterior as read
 from .holes import Holes, IncompleteRows
 from .holes_posterior import HolesPosterior
 
+# A column with a smaller share of the squares than this does not vary.
+NOTHING = 1e-24
+
 
 class ObservedSpectrum(NamedTuple):
     """Singular values of Y, and the share f of observed cells."""
@@ -47,6 +50,11 @@ def spectrum_of_observed(
     product = rows.total(_products, posterior, live, counts)
     gram, sums, n = product[:p, :p], product[p, :p], product[p, p]
     gram = gram - np.outer(sums, sums) / n if centred else gram
+    # Columns that are constant, or have a single value, would look like an exact rank.
+    size = np.diag(gram)
+    cells = rows.shape[0] * (counts if counts.size == p else counts[live])
+    seen = (size > NOTHING * size.max(initial=0.0)) & (cells > 1)
+    gram, p = gram[np.ix_(seen, seen)], int(seen.sum())
     M = samples(n_samples, centred)
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))[: min(p, M)]
     spectrum = Spectrum(values, (p, M), resolution=RESOLUTION_OF_SQUARES)

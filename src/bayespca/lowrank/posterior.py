@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.namespaces import on_host, to_namespace
 from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector, Counts, FloatArray
+from bayespca.sources.redundant import Combinations
 from bayespca.spectrum.records import Solution
 
-from . import filtering
+from . import combined, filtering
 from .density import distances_of_complete
 from .filtering import filtered, transposed, unfiltered
 from .new_rows import NewRows, more_variance
@@ -53,6 +54,8 @@ class Posterior:
         How much the noise, and with it the scores, differs between rows.
     learned_from
         Digests of the rows that the directions were learned from, where their noise differs.
+    combined
+        Columns that follow from others; their entries of the components are 0.
     """
 
     mean: ArrayVector
@@ -66,13 +69,15 @@ class Posterior:
     correlation: float = 0.0
     tails: Tails = NORMAL
     learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    combined: Combinations | None = None
 
     @property
     def directions(self) -> Array:
         """Changes of the features with each score, after undoing the filter: the low-rank part of
         rows with the scores T is mean + scale·T·directions.
         """
-        return unfiltered(self.components, self.correlation)
+        own = unfiltered(combined.independent(self).components, self.correlation)
+        return combined.directions(self, own)
 
     @property
     def predictive_noise(self) -> float:
@@ -118,16 +123,19 @@ def from_solution(
 # --- scores ------------------------------------------------------------------------------------
 
 
+@combined.of_independent
 def project(posterior: Posterior, X: Array) -> Array:
     """Coordinates of rows along the components, without shrinkage: ((X − mean)/scale)·Wᵀ."""
     return array_namespace(X).matmul(_whitened(posterior, X), posterior.components.T)
 
 
+@combined.of_independent
 def scores(posterior: Posterior, X: Array) -> Array:
     """Posterior mean of the scores: the projection, each coordinate shrunk by γ̂/γ."""
     return project(posterior, X) * posterior.shrinkage
 
 
+@combined.of_independent
 def scores_and_std(
     posterior: Posterior, X: Array, *, new_rows: NewRows | None = None
 ) -> tuple[Array, Array]:
@@ -216,6 +224,7 @@ def _whitened(posterior: Posterior, X: Array) -> Array:
 # --- the distribution of a new row -------------------------------------------------------------
 
 
+@combined.completes(combined.squares)
 def covariance(posterior: Posterior) -> Array:
     """Covariance of a new row: scale·(Wᵀ diag(⟨t²⟩) W + σ²I)·scale, σ² as predictive."""
     W = posterior.components
@@ -228,8 +237,12 @@ def covariance(posterior: Posterior) -> Array:
     return inner * posterior.scale[:, None] * posterior.scale[None, :]
 
 
+@combined.completes(combined.bordered)
 def precision(posterior: Posterior) -> Array:
-    """Inverse of `covariance`, by the matrix inversion lemma: W is orthonormal."""
+    """Inverse of `covariance`, by the matrix inversion lemma: W is orthonormal.
+
+    It is 0 for columns that follow from others, and then a generalized inverse.
+    """
     W, s = posterior.components, _noise_floor(posterior)
     xp = array_namespace(W)
     p = W.shape[1]
@@ -240,6 +253,7 @@ def precision(posterior: Posterior) -> Array:
     return inner / s / posterior.scale[:, None] / posterior.scale[None, :]
 
 
+@combined.of_independent
 def log_density(posterior: Posterior, X: Array) -> Array:
     """Log density of each row under a Gaussian with the predictive mean and covariance, or under
     Student's t where rows have variances of their own.
@@ -260,6 +274,7 @@ def _distances(posterior: Posterior, X: Array) -> tuple[Array, float]:
     return distance, log_det - 2 * filtering.log_det(posterior.correlation)
 
 
+@combined.completes(combined.rows)
 def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
     """Draw n new rows from the Gaussian with the predictive mean and covariance, or from Student's
     t where rows have variances of their own.

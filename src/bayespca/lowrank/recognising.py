@@ -39,10 +39,14 @@ def digests(X: Array) -> Counts:
 
 def _digests(X: FloatArray) -> Counts:
     """Sum over j of the mixed bits of cells and their places, modulo 2⁶⁴."""
+    return digests_of_cells(X).sum(axis=1, dtype=np.uint64).view(np.int64)
+
+
+def digests_of_cells(X: FloatArray, first: int = 0) -> NDArray[np.uint64]:
+    """The terms of the digests of rows, for columns from number `first` on."""
     plain = np.where(np.isnan(X), np.nan, X) + 0.0
-    places = np.arange(1, X.shape[1] + 1, dtype=np.uint64) * STEP
-    mixed = _mixed(plain.view(np.uint64) ^ _mixed(places))
-    return mixed.sum(axis=1, dtype=np.uint64).view(np.int64)
+    places = np.arange(first + 1, first + 1 + X.shape[1], dtype=np.uint64) * STEP
+    return _mixed(plain.view(np.uint64) ^ _mixed(places))
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -21,6 +21,14 @@ class OfComponents:
     """A record whose posterior has k components in p features."""
 
     posterior: Any
+    n_samples: int
+    # Rows that copy others, and are not counted.
+    n_copies: int = 0
+
+    @property
+    def n_counted(self) -> int:
+        """Number of rows that count."""
+        return self.n_samples - self.n_copies
 
     @property
     def n_components(self) -> int:
@@ -91,15 +99,16 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         Singular values above it are kept; NaN where free energies decide.
     n_samples
         Rows of the data.
+    n_copies
+        Rows among them that copy others, and are not counted.
     engine
         The engine that ran; "holes" for data with holes.
     miss_probability
         Bound on the probability that a randomized engine missed a component.
     noise
         The noise model that was fitted, and its parameters.
-    free_energy_by_rank
-        The lowest free energy with each number of components, less the lowest of all, in nats;
-        infinite where there is no solution. Empty where ranks cannot be compared.
+    rank_posterior
+        Probability of each number of components above the detection limit.
     left_out
         Strength over σ² of each component that was not kept, and its probability: (m, 2).
     """
@@ -108,11 +117,12 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     shrunk_singular_values: Vector
     noise_variance: float
     n_samples: int
+    n_copies: int = 0
     threshold: float = float("nan")
     engine: str = "holes"
     miss_probability: float = 0.0
     noise: NoiseFound = field(default_factory=NoiseFound)
-    free_energy_by_rank: Vector = field(default_factory=lambda: np.empty(0))
+    rank_posterior: Vector = field(default_factory=lambda: np.empty(0))
     left_out: Matrix = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
@@ -139,7 +149,7 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     @property
     def rank_probabilities(self) -> FloatArray:
         """`rank_posterior` extended to every possible rank."""
-        full = min(self.n_features, int(self.spectrum.shape[1]))
+        full = max(min(self.n_features, int(self.spectrum.shape[1])), self.n_components)
         return np.append(self.rank_posterior, np.zeros(full + 1 - self.rank_posterior.size))
 
     def check(self) -> None:
@@ -151,8 +161,6 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         agree &= found.outliers is None or found.outliers.shape in ((n,), (n, p))
         if self.shrunk_singular_values.shape != (k,) or not agree:
             raise ValueError(f"its arrays do not have the sizes for {k} components in {p} features")
-        if not self.rank_posterior.size > k:
-            raise ValueError("its rank posterior does not reach its number of components")
         _check_spectrum(self)
         _check_left_out(self)
 

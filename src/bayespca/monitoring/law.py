@@ -53,6 +53,7 @@ from scipy.stats import f as fisher
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.lowrank.axes import Axes, errors_of_strengths, leaning_out, turns
+from bayespca.lowrank.combined import independent
 from bayespca.lowrank.intervals import axes_of, common_noise
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit, VariationalFit
@@ -144,15 +145,15 @@ class RowLaw:
 
 def row_law(fit: PCAFit | VariationalFit, degrees: float) -> RowLaw:
     """The law of new rows given a fit; its noise variance has `degrees` of freedom."""
-    posterior, axes = fit.posterior, axes_of(fit)
+    posterior, axes = independent(fit.posterior), axes_of(fit)
     s2 = float(posterior.noise_variance)
     lost, left = _lost(axes), _residual_variance(fit, degrees)
-    centred = fit.n_samples > fit.spectrum.shape[1]
+    centred = fit.n_counted > fit.spectrum.shape[1]
     return RowLaw(
         components=np.asarray(on_host(posterior.components), dtype=np.float64),
         spread=s2 * (axes.strengths - lost + _turned_to(axes)),
         noise_variance=s2,
-        mean_error=1 + 1 / fit.n_samples if centred else 1.0,
+        mean_error=1 + 1 / fit.n_counted if centred else 1.0,
         residual_variance=left,
         leaking=lost * (s2 / left if left > 0 else 1.0),
         common=common_noise(fit),

@@ -14,6 +14,7 @@ from bayespca.estimators import _input
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators._posterior import PosteriorReader
 from bayespca.estimators.wording import feature_names
+from bayespca.lowrank.combined import inside
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.patterns import arranged
 from bayespca.lowrank.tails import NORMAL
@@ -193,7 +194,8 @@ def _ratios(model: AnyEstimator, X: FloatArray) -> tuple[Vector, Vector]:
 
 
 def _of_rows(model: AnyEstimator, values: FloatArray, alpha: float) -> Monitoring:
-    posterior = model.posterior_
+    combined, p = model.posterior_.combined, values.shape[1]
+    posterior, values = inside(model.posterior_, values)
     mean, scale = to_numpy(posterior.mean), to_numpy(posterior.scale)
     Z = np.asarray((values - mean) / scale, dtype=np.float64)
     phi = float(getattr(posterior, "correlation", 0.0))
@@ -203,7 +205,13 @@ def _of_rows(model: AnyEstimator, values: FloatArray, alpha: float) -> Monitorin
             "holes first, or fit with noise='per-feature'."
         )
     law = row_law(model.fit_, model._degrees())
-    return _of_scaled(filtered(Z, phi), law, alpha, tuple(feature_names(model)))
+    found = _of_scaled(filtered(Z, phi), law, alpha, tuple(feature_names(model)))
+    if combined is None:
+        return found
+    others = combined.others(p)
+    of_t2, of_q = np.zeros((2, len(values), p))
+    of_t2[:, others], of_q[:, others] = found.t2_contributions, found.q_contributions
+    return replace(found, t2_contributions=of_t2, q_contributions=of_q)
 
 
 def _check(model: AnyEstimator, alpha: float) -> None:

@@ -24,7 +24,8 @@ from .signs import Signs
 CODE, CONSTANT = "other-noise", "constant-neighbour"
 # Least gain in nats to mention: 2 % of small tables with equal noise gain a few by chance.
 WORTH_SAYING = 10.0
-# Most outlying rows to name.
+# Rows are outlying above this probability. Most of them to name.
+OUTLYING = 0.5
 NAMED_ROWS = 5
 
 
@@ -95,12 +96,19 @@ def with_advice_of(fit: PCAFit, some: PCAFit) -> PCAFit:
     return replace(fit, status=fit.status + Status(advice=said))
 
 
+def named_rows(fit: PCAFit) -> list[int]:
+    """The rows that the advice on outlying rows names."""
+    if OUTLYING_ROWS not in fit.status or fit.noise.outliers is None:
+        return []
+    return [int(row) for row in np.flatnonzero(fit.noise.outliers > OUTLYING)[:NAMED_ROWS]]
+
+
 def naming_outliers(fit: PCAFit) -> PCAFit:
     """Add advice that names outlying rows, if they are few."""
     outliers = fit.noise.outliers
     if outliers is None or outliers.ndim != 1:
         return fit
-    rows = np.flatnonzero(outliers > 0.5)
+    rows = np.flatnonzero(outliers > OUTLYING)
     if not 0 < rows.size <= max(1, 0.02 * outliers.size):
         return fit
     listed = ", ".join(map(str, rows[:NAMED_ROWS])) + (", …" if rows.size > NAMED_ROWS else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.forms import ClosedForm
@@ -10,7 +11,10 @@ from bayespca.spectrum.methods import METHODS
 
 from .errors import KnownErrors
 
-AUTO = "auto"
+# Rules for the number of components: the one that is supported, the most probable one, EVB's own.
+AUTO: Final = "auto"
+PROBABLE: Final = "probable"
+EVB: Final = "evb"
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Asked:
     engine: str = "auto"
     init: str = "closed"
     errors: KnownErrors | None = None
-    probable: bool = False
+    number: str = AUTO
     least: int = 0
 
 

@@ -48,6 +48,8 @@ OUT_OF_REACH = (
     f"for Dask collections it is limited to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells if "
     "there are more columns than rows; fit fewer columns, or some of the rows in memory."
 )
+# Nats to which free energies are found if only the evidence of a number of components is wanted.
+NATS = 0.02
 # Relative fall of the free energy at which the rounds of a sample of the rows end.
 TOL_OF_SAMPLE = 1e-6
 
@@ -114,15 +116,26 @@ class Complete:
         return self.plain
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
-        """Refit the same noise model with `rank` components; a fit with noise of cells stays."""
+        """Refit the same noise model with `rank` components."""
         noise, form = NOISES[fit.noise.name], replace(self.form, exactly=rank)
-        if noise.cells:
-            return fit
         if noise == ISOTROPIC and self.decomposed is not None:
-            again = closed.from_decomposition(self._known_beyond(rank), form)
-        else:
-            again = self._asked_again(form, self.looping).fit(noise)
-        return with_evidence(again, fit.noise)
+            return with_evidence(
+                closed.from_decomposition(self._known_beyond(rank), form), fit.noise
+            )
+        looping = replace(self.looping, callback=None, checkpoint=None)
+        data = self._asked_again(form, looping)
+        ends = [data.fit(noise)]
+        if not noise.cells and noise != ISOTROPIC:
+            # From scratch, the noise may settle on components that are to be left out.
+            ends.append(data.fit(noise, fit))
+        return with_evidence(min(ends, key=lambda end: end.free_energy), fit.noise)
+
+    def beside(self, fit: PCAFit, rank: int) -> PCAFit:
+        """Refit with `rank` components to the accuracy that evidences need, starting from `fit`."""
+        tol = NATS / max(abs(fit.free_energy), 1.0)
+        looping = replace(self.looping, callback=None, checkpoint=None, tol=tol)
+        data = self._asked_again(replace(self.form, exactly=rank), looping)
+        return data.fit(NOISES[fit.noise.name], fit)
 
     def _asked_again(self, form: ClosedForm, looping: inference.Looping) -> Complete:
         again = replace(self, form=form, looping=looping)
@@ -189,14 +202,14 @@ class Complete:
 
     def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
         """The fit with the most evidence, perhaps `fit` itself, without models that need sweeps."""
-        data = self if self.few is None else self._here
+        data = self if self.few is None else self.here
         looping = replace(self.looping, callback=None, checkpoint=None)
-        quiet = replace(data, looping=looping, form=replace(data.form, counts=False))
+        quiet = replace(data, looping=looping)
         quiet.found, quiet.sweeps = data.found, False
         return quiet._best_of(fit, signs)
 
     @property
-    def _here(self) -> Complete:
+    def here(self) -> Complete:
         """The same task with the rows fetched from workers; at full tolerance if they are all."""
         assert self.few is not None
         here = replace(self._of(self.few.rows), sweeps=False)
@@ -209,11 +222,11 @@ class Complete:
             return plain
         signs = self.look(plain)
         if self.few.are_all:
-            fit = self._here._best_of(plain, signs)
+            fit = self.here._best_of(plain, signs)
         elif signs.seen and not self._is_in_reach(plain.n_samples):
             return advice.at_least(plain, signs, ISOTROPIC, OUT_OF_REACH)
         else:
-            fit = self._as_in(self._here, plain) if signs.seen else self._best_of(plain, signs)
+            fit = self._as_in(self.here, plain) if signs.seen else self._best_of(plain, signs)
         return fit if is_coarse(self.few.rows) else advice.with_cells(fit, self.look(fit))
 
     def bring_rows(self, n: int) -> None:

@@ -5,85 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from bayespca import inference
+from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import Input
 from bayespca.linear import fit as closed
-from bayespca.linear.posterior import counted
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice
-from .asked import AUTO, Asked, compares, first_noise
+from .asked import AUTO, EVB, Asked, compares, first_noise
 from .choosing import sides
-from .complete import Complete, with_evidence
+from .complete import Complete
+from .holes import filled
 from .incomplete import Incomplete
+from .number import counted, numbered, ranks_of
 
+# Share of missing cells up to which a filled table shows how many components there are.
+FEW_HOLES = 0.1
 # Most cells for which a model that looks better than the given one is fitted for comparison.
 FEW_CELLS = 100_000
 
 
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
-    data = Complete(X, form, looping, asked)
-    return _with_rank_asked(_fitted(data), data)
-
-
-def _fitted(given: Complete) -> PCAFit:
-    form, asked = given.form, given.asked
-    if asked.noise != AUTO or asked.errors is not None or not compares(form):
-        return _as_asked(given)
-    data = _uncapped(given)
-    fit = advice.naming_outliers(data.chosen())
-    return with_evidence(_capped(given, data, fit), fit.noise)
-
-
-def _uncapped(data: Complete) -> Complete:
-    """The same task without a cap on the rank: components beyond the cap would pass for noise."""
-    return replace(data, form=replace(data.form, n_components=None, counts=False))
-
-
-def _capped(given: Complete, data: Complete, fit: PCAFit) -> PCAFit:
-    """Impose the cap of `given` on `fit`, a fit of `data`, which has no cap.
-
-    A fit within the cap stays. Otherwise return the better of two fits with the cap: one from
-    scratch, and one that starts from the noise of `fit`. From scratch, the noise may settle on the
-    components beyond the cap and stay there.
-    """
-    form, noise = given.form, NOISES[fit.noise.name]
-    given.knows(data)
-    if form.n_components is None or fit.n_components <= form.n_components:
-        return counted(fit, form, fit.noise_variance)
-    if noise == ISOTROPIC or noise.cells:
-        return given.fit(noise)
-    ends = given.fit(noise), _for_part(given, "capped").fit(noise, fit)
-    return min(ends, key=lambda end: end.free_energy)
-
-
-def _for_part(given: Complete, name: str) -> Complete:
-    """The same task as one of several fits, with a checkpoint of its own."""
-    data = replace(given, looping=given.looping.for_part(name))
-    data.knows(given)
-    return data
-
-
-def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
-    """Fit a noise model, with a cap on the rank if there is one."""
-    form = given.form
-    if form.n_components is None or noise == ISOTROPIC or noise.cells or not compares(form):
-        return given.fit(noise)
-    data = _for_part(_uncapped(given), "uncapped")
-    return _capped(given, data, data.fit(noise))
+    # Components beyond a cap would pass for unequal noise, which is found without it.
+    equal = asked.noise == ISOTROPIC.name or not compares(form)
+    free = form if equal else replace(form, n_components=None)
+    data = Complete(X, free, looping, asked)
+    chooses = asked.noise == AUTO and asked.errors is None and compares(form)
+    fit = advice.naming_outliers(data.chosen() if chooses else _as_asked(data))
+    return _with_least(counted(fit, data, form.n_components), data)
 
 
 def _as_asked(data: Complete) -> PCAFit:
     """Fit the given noise model; add advice if residuals point to another."""
     noise = first_noise(data.asked)
-    fit = advice.naming_outliers(_with_noise(data, noise))
-    capped = data.form.n_components is not None
-    known = data.asked.errors is not None
-    if known or not compares(data.form) or capped or noise.cells:
+    fit = data.fit(noise)
+    if data.asked.errors is not None or not compares(data.form) or noise.cells:
         return fit
     small = fit.n_samples * data.p <= FEW_CELLS
     if where_of(data.X) is Where.PARTITIONS and (small or noise != ISOTROPIC):
@@ -104,28 +66,52 @@ def _as_asked(data: Complete) -> PCAFit:
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
     data = Incomplete(X, form, looping, asked)
-    return _with_rank_asked(_fitted_with_holes(data), data)
+    first = advice.naming_outliers(data.first())
+    here = data.rows_here(first.n_samples)
+    fit = _with_noise(first, data, here)
+    return _with_least(_counted_with_holes(fit, data, here, form.n_components), data)
 
 
-def _with_rank_asked(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
-    """Apply n_components="probable" and min_components, if they are given."""
-    again = partial(data.with_rank, fit)
-    if data.asked.probable:
-        fit = closed.with_most_probable(fit, again)
-    return closed.with_at_least(fit, data.asked.least, again, partial(data.likeliest, fit))
+def _with_least(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
+    """The fit with at least `min_components`."""
+    again, likeliest = partial(data.with_rank, fit), partial(data.likeliest, fit)
+    return closed.with_at_least(fit, data.asked.least, again, likeliest)
 
 
-def _fitted_with_holes(data: Incomplete) -> PCAFit:
-    form, asked = data.form, data.asked
-    noise = first_noise(asked)
-    fit = advice.naming_outliers(data.first())
-    if asked.errors is not None or not compares(form):
-        return fit
-    few = data.rows_here(fit.n_samples)
-    if few is None:
+def _with_noise(fit: PCAFit, data: Incomplete, here: Input | None) -> PCAFit:
+    """Fit the noise model with the most evidence if none is given; otherwise add advice.
+
+    `fit` has the given noise, or equal noise; `here` are rows in memory.
+    """
+    form, asked, noise = data.form, data.asked, first_noise(data.asked)
+    if here is None or asked.errors is not None or not compares(form):
         return fit
     if asked.noise == AUTO:
-        return data.chosen(fit, few)
+        return data.chosen(fit, here)
     if noise.cells or form.n_components is not None:
         return fit
-    return advice.at_least(fit, data.left(few, fit), noise)
+    return advice.at_least(fit, data.left(here, fit), noise)
+
+
+def _counted_with_holes(
+    fit: PCAFit, data: Incomplete, here: Input | None, most: int | None
+) -> PCAFit:
+    """As `counted`, for data with holes: where few cells are missing, in a table that is filled.
+
+    `here` are rows in memory, all or some.
+    """
+    if _can_fill(fit, data, here):
+        whole = data.without_holes(filled(here, fit))
+        ranks = ranks_of(whole.fit(NOISES[fit.noise.name]), whole)
+        fit = replace(fit, rank_posterior=ranks.probabilities if ranks.determined else np.empty(0))
+    number = data.asked.number if data.form.method.name == "evb" else EVB
+    return numbered(fit, number, most, partial(data.with_rank, fit))
+
+
+def _can_fill(fit: PCAFit, data: Incomplete, here: Input | None) -> bool:
+    """Whether so few cells are missing that a filled table shows how many components there are."""
+    if here is None or where_of(here) is not Where.DENSE or here.shape[0] < fit.n_samples:
+        return False
+    if data.asked.errors is not None or not compares(data.form) or NOISES[fit.noise.name].cells:
+        return False
+    return bool(np.isnan(on_host(here)).mean() <= FEW_HOLES)

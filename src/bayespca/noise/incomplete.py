@@ -82,7 +82,7 @@ class Incomplete:
 
     def left(self, few: Input, fit: PCAFit) -> Signs:
         """Signs in the residuals of a matrix that `fit` has filled, under the same noise model."""
-        data = self._without_holes(filled(few, fit))
+        data = self.without_holes(filled(few, fit))
         return data.look(data.fit(NOISES[fit.noise.name]))
 
     def _noise_of_filled(self, few: Input, plain: PCAFit) -> tuple[PCAFit, Signs]:
@@ -91,16 +91,16 @@ class Incomplete:
         This is the first filling with unequal noise, or the last if noise is equal in all of them.
         """
         for values in fillings(few, plain):
-            data = self._without_holes(values)
+            data = self.without_holes(values)
             fit = data.chosen()
             signs = data.look(fit)
             if fit.noise.name != ISOTROPIC.name or "cells" in signs.seen:
                 break
         return fit, signs
 
-    def _without_holes(self, values: Input) -> Complete:
+    def without_holes(self, values: Input) -> Complete:
         quiet = replace(self.looping, callback=None, checkpoint=None)
-        uncapped = replace(self.form, n_components=None, counts=False)
+        uncapped = replace(self.form, n_components=None)
         auto = replace(self.asked, noise=AUTO)
         return Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
 

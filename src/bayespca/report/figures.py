@@ -16,6 +16,7 @@ from bayespca.estimators.summary import FittedPCA, rank_was_given
 from bayespca.estimators.wording import (
     CONDITION,
     counted,
+    in_brief,
     likelihood,
     plural,
     significant,
@@ -93,10 +94,10 @@ def _tick(n: int) -> int:
 
 
 def _scree_caption(model: FittedPCA, n: int) -> str:
-    k, known = model.n_components_, model.spectrum_.singular_values.size
+    k, gamma = model.n_components_, model.spectrum_.singular_values * model.spectrum_.scale
     if rank_was_given(model):
         text = "Each dot is the strength of one component; the filled ones were requested."
-    elif not (np.isfinite(model.threshold_) and model.threshold_ > 0):
+    elif not model.threshold_ > 0 or k != int((gamma > model.threshold_).sum()):
         text = "Each dot is the strength of one component; the filled ones are kept."
     elif k == 0:
         text = "Each dot is the strength of one component; none rises above the dashed threshold."
@@ -107,8 +108,8 @@ def _scree_caption(model: FittedPCA, n: int) -> str:
         )
     if k and not rank_was_given(model):
         text += " Small diamonds show what is left of each after removing its noise."
-    if n < known:
-        text += f" The first {n} of {known:,} are drawn."
+    if n < gamma.size:
+        text += f" The first {n} of {gamma.size:,} are drawn."
     return text
 
 
@@ -162,7 +163,7 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject
 
 def rank_posterior(model: FittedPCA) -> Figure | None:
     """Figure of the probabilities of ranks near the one found."""
-    known = not rank_was_given(model) and hasattr(model, "rank_posterior_")
+    known = not rank_was_given(model) and getattr(model, "rank_posterior_", None) is not None
     if not known or ALL_ZERO in getattr(model, "status_", ""):
         return None
     probability, k = to_numpy(model.rank_posterior_), model.n_components_
@@ -195,22 +196,11 @@ def rank_posterior(model: FittedPCA) -> Figure | None:
         "yaxis": {"title": {"text": "probability"}, "range": [0, 1.12], "tickformat": ".0%"},
         "bargap": 0.35,
     }
-    return Figure("rank", "How sure the number is", _rank_caption(probability, k), data, layout)
-
-
-def _rank_caption(probability: np.ndarray, k: int) -> str:
-    p = float(probability[k])
-    if p > 0.99:
-        return (
-            f"Each bar is the probability of a number of dimensions; {k} leaves hardly any doubt, "
-            f"{CONDITION}."
-        )
-    rest = np.where(np.arange(probability.size) == k, -1.0, probability)
-    other = int(rest.argmax())
-    return (
-        f"Each bar is the probability of a number of dimensions: {likelihood(p)} for {k}, then "
-        f"{likelihood(float(probability[other]))} for {other}, {CONDITION}."
+    caption = (
+        "Each bar is the probability of a number of dimensions: "
+        f"{in_brief(k, probability)}, {CONDITION}."
     )
+    return Figure("rank", "How sure the number is", caption, data, layout)
 
 
 def eigenvalues(model: FittedPCA) -> Figure | None:

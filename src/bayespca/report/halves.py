@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayespca.estimators._halves import RankStability
+from bayespca.estimators._halves import RULES, RankStability
 from bayespca.estimators.summary import Summary
-from bayespca.estimators.wording import CONDITION, counted, likelihood, percent
+from bayespca.estimators.wording import CONDITION, likelihood, percent
+
+from .sentences import linked
 
 # Numbers of dimensions that are less probable than this are left out, unless a half found them.
 LEAST = 0.01
@@ -37,24 +39,25 @@ class HalvesTable:
 def of_numbers(stability: RankStability, summary: Summary) -> HalvesTable:
     probable = {k for k, p in summary.rank_probabilities.items() if p >= LEAST}
     ranks = sorted(probable | set(stability.ranks) | {summary.rank})
-    return HalvesTable([_number(rank, stability, summary) for rank in ranks], _caption(stability))
+    return HalvesTable(
+        [_number(rank, stability, summary) for rank in ranks], _caption(stability, summary)
+    )
 
 
 def _number(rank: int, stability: RankStability, summary: Summary) -> Number:
     share = stability.ranks.get(rank, 0.0)
-    known = summary.probability is not None
+    known = summary.at_least is not None
     probability = likelihood(summary.rank_probabilities.get(rank, 0.0)) if known else "–"
     return Number(rank, probability, percent(share), 100 * share, rank == summary.rank)
 
 
-def _caption(stability: RankStability) -> str:
-    noun = "dimension" if stability.rank == 1 else "dimensions"
-    return (
-        f"{stability.n_halves:,} random halves of the samples, each fitted by "
-        f"itself: {counted(stability.rank)} {noun} came back in {percent(stability.share)} of "
-        f"them. The probability holds {CONDITION}; halves assume less, but know less than the "
-        "whole: a weak dimension comes back in few of them, and one that comes back in nearly all "
-        "does not depend on a few samples."
+def _caption(stability: RankStability, summary: Summary) -> str:
+    condition = "" if summary.at_least is None else f"The probability holds {CONDITION}. "
+    return linked(
+        f"Of the dimensions, {stability.in_words}. The number in a half is "
+        f"{RULES[stability.rule]}. {condition}Halves assume less, but know less than the whole: a "
+        "weak dimension comes back in few of them, and one that comes back in nearly all does not "
+        "depend on a few samples."
     )
 
 

@@ -291,6 +291,12 @@
     }
   }
 
+  // Not every browser unfolds a section when a link leads into it.
+  addEventListener("hashchange", () => {
+    const word = document.getElementById(location.hash.slice(1));
+    const folded = word && word.closest("details");
+    if (folded) { folded.open = true; word.scrollIntoView(); }
+  });
   if (typeof DecompressionStream === "undefined") giveUp();
   else start().then(() => { root.dataset.drawn = "yes"; });
 })();

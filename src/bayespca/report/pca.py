@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bayespca.arrays.namespaces import to_numpy
@@ -12,7 +12,7 @@ from bayespca.estimators._halves import RankStability
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
-    conditional,
+    CONDITION,
     feature_names,
     headline,
     noise_level,
@@ -47,12 +47,13 @@ def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
     stability, ranks = beside.stability, beside.ranks
     back = halves.of_components(stability, summary) if stability else []
     cards = loadings.cards(found, back)
+    found_by = sentences.rules(summary, ranks) if ranks else {}
     size = f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}"
     return Content(
         name="Bayesian PCA",
         size=size,
         headline=headline(summary),
-        lead=sentences.lead(summary),
+        lead=sentences.linked(sentences.lead(summary)),
         tiles=_tiles(summary, model),
         strip=_strip(summary, model),
         notes=summary.notes,
@@ -74,8 +75,9 @@ def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
             "points": points,
             "points_sentence": _points_sentence(points, samples.get("scores"), summary),
             "stability": halves.of_numbers(stability, summary) if stability else None,
-            "rules": _rules(ranks, summary),
-            "agreement": f"{sentences.agreement(ranks)} {ranks.why}".strip() if ranks else "",
+            "rules": _rules(found_by, summary),
+            "agreement": sentences.agreement(found_by),
+            "glossary": sentences.GLOSSARY,
         },
     )
 
@@ -100,19 +102,18 @@ def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, fi
         noise.of_cells(model, names, samples),
         figures.trace(model),
     ]
-    return {figure.id: figure for figure in drawn if figure is not None}
+    return {
+        figure.id: replace(figure, caption=sentences.linked(figure.caption))
+        for figure in drawn
+        if figure is not None
+    }
 
 
 def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
     """Name, value and remark of each number at the top."""
-    if summary.probability is None:
-        rank = ("dimensions", str(summary.rank), "as requested" if summary.given else "found")
-    else:
-        rank = (
-            "dimensions" if summary.rank != 1 else "dimension",
-            str(summary.rank),
-            conditional(summary.probability),
-        )
+    noun = "dimensions" if summary.rank != 1 else "dimension"
+    sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
+    rank = (noun, str(summary.rank), sentences.linked(sure))
     rest = percent(1 - summary.explained)
     return [
         rank,
@@ -142,11 +143,8 @@ def variance_strip(shares: Sequence[float]) -> Strip | None:
     )
 
 
-def _rules(ranks: RankReport | None, summary: Summary) -> list[JsonObject]:
-    if ranks is None:
-        return []
-    found = ranks.ranks()
-    longest = max(1, *found.values())
+def _rules(found: Mapping[str, int], summary: Summary) -> list[JsonObject]:
+    longest = max([1, *found.values()])
     return [
         {
             "name": name,

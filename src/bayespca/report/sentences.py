@@ -6,14 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from bayespca.estimators.ranks import RankReport
+from bayespca.estimators.ranks import DEFAULT, EVB, RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
     CONDITION,
     MINUS,
     counted,
     holes_sentence,
-    likelihood,
     noise_level,
     noise_sentence,
     nothing_varies,
@@ -53,17 +52,52 @@ NOISES = {
     "student-cells": "one noise level for each feature, and one for each cell",
     "autoregressive": "one noise level for each feature, correlated between neighbours",
 }
+KEPT = "kept"
 RULES = {
-    "EVB": "the lowest free energy of empirical variational Bayes",
+    KEPT: "the number on this page",
+    EVB: "the lowest free energy of empirical variational Bayes",
     "Minka": "the highest evidence, by Laplace's approximation",
     "Marchenko–Pastur edge": "all that is stronger than pure noise could be",
     "Gavish–Donoho": "all that makes the denoised table more accurate",
     "parallel analysis": "all that is stronger than in simulated noise",
-    "most probable": "the most probable number above the limit of what can be seen",
+    "most probable": "the largest of the probabilities on this page",
     "ScreeNOT": "all that makes the denoised table more accurate, whatever the noise",
     "sign flips": "all that is stronger than in the data with random signs",
     "bi-cross-validation": "what best predicts blocks that were held out",
 }
+
+
+# Words of the page, as they stand there, and what they mean; docs/glossary.md has the same.
+GLOSSARY = {
+    "component": "A direction in which features vary together; also called a dimension.",
+    "if the noise is as assumed": "Probabilities hold if the noise is normal, and differs between "
+    "features and samples only as the noise model allows, which the page names.",
+    "detection limit": "Components count if their variance exceeds √(p/n) times that of the noise, "
+    "with p features and n samples. Weaker ones cannot be told apart from noise.",
+    "at least": "The number kept is the largest k for which the probability of k components or "
+    "more is 75 %.",
+    "deviations from the model": "Where residuals contradict the noise model, or every further "
+    "component raises the evidence, numbers have no probabilities. EVB's number is kept.",
+    "evidence": "The probability of the data under a model, averaged over its parameters. "
+    "Its logarithm is given in nats.",
+    "EVB": "Empirical variational Bayes: it keeps the components that raise a lower bound of the "
+    "evidence, and shrinks each by its share of noise.",
+    "95 % of the signal": "The signal is the sum of squares without the noise. Many components can "
+    "be real although a few hold nearly all of it.",
+    "halves of the rows": "Half samples: random halves of the rows, each fitted by itself. A "
+    "component that comes back in nearly all of them does not depend on a few rows.",
+}
+
+
+def linked(text: str) -> str:
+    """A text as HTML, in which words of the glossary link to it."""
+    from markupsafe import Markup, escape
+
+    html = str(escape(text))
+    for number, word in enumerate(GLOSSARY, start=1):
+        if word not in ("component", "at least"):
+            html = html.replace(word, f'<a href="#word-{number}">{word}</a>', 1)
+    return Markup(html)
 
 
 def lead(summary: Summary) -> str:
@@ -79,7 +113,7 @@ def lead(summary: Summary) -> str:
         ).strip()
     holds = "It holds" if k == 1 else "Together they hold"
     text = f"{holds} {percent(summary.explained)} of the variance. "
-    if summary.probability is None:
+    if summary.at_least is None:
         text += f"The rest is taken as noise with a standard deviation of {noise}. "
     else:
         text += f"The rest cannot be told from noise with a standard deviation of {noise}. "
@@ -92,12 +126,8 @@ def _unequal(summary: Summary) -> str:
 
 
 def _sure(summary: Summary) -> str:
-    if summary.probability is None:
-        return ""
-    return (
-        f"The probability that the number is exactly {counted(summary.rank) if summary.rank else 0}"
-        f" is {likelihood(summary.probability)}, {CONDITION}. "
-    )
+    known = summary.at_least is not None
+    return f"How many: {summary.how_sure}, {CONDITION}. " if known else ""
 
 
 def noise_unit(model: FittedPCA) -> str:
@@ -109,17 +139,22 @@ def noise_unit(model: FittedPCA) -> str:
     return "standard deviation, in units of the data"
 
 
-def agreement(ranks: RankReport) -> str:
+def rules(summary: Summary, ranks: RankReport) -> dict[str, int]:
+    """The number of components on this page, and by other rules."""
+    beside = {KEPT: summary.rank, "most probable": summary.most_probable}
+    hidden = {DEFAULT, "most probable"}
+    found = beside | {name: k for name, k in ranks.ranks().items() if name not in hidden}
+    return {name: k for name, k in found.items() if k is not None}
+
+
+def agreement(found: Mapping[str, int]) -> str:
     """A sentence on how far the rules agree."""
-    found = list(ranks.ranks().values())
-    rank, votes = Counter(found).most_common(1)[0]
+    if not found:
+        return ""
+    rank, votes = Counter(found.values()).most_common(1)[0]
     if votes == len(found):
         return f"All {counted(votes)} rules find {rank}."
-    spread = f"from {min(found)} to {max(found)}"
-    if 2 * votes < len(found):
-        return f"The rules disagree: they find {spread}."
-    of = f"{counted(votes).capitalize()} of {counted(len(found))} rules"
-    return f"{of} find {rank}; together they range {spread}."
+    return f"The rules find from {min(found.values())} to {max(found.values())}."
 
 
 def _nats(free_energy: float) -> str:

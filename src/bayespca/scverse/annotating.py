@@ -9,6 +9,7 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.estimators.generalized_pca import GeneralizedPCA
 from bayespca.estimators.pca import BayesianPCA
+from bayespca.estimators.summary import summarize
 from bayespca.spectrum.tolerances import TINY
 
 from .matrices import VARIABLE, CellsByGenes, chosen
@@ -43,7 +44,8 @@ def pca(
     It writes ``obsm["X_pca"]``, ``varm["PCs"]`` and ``uns["pca"]`` (``variance``,
     ``variance_ratio``, ``params``) as scanpy does. It adds ``obsm["X_pca_std"]``,
     ``varm["PCs_std"]`` (not for counts), and in ``uns["pca"]`` ``n_components``,
-    ``rank_posterior`` (the probability of each number), ``noise_variance`` and the ``likelihood``.
+    ``how_sure`` (in words), ``rank_posterior`` (the probability of each number, if the data
+    determine it), ``noise_variance`` and the ``likelihood``.
     Neighbours, UMAP and clustering work as before.
 
     >>> import anndata
@@ -119,9 +121,11 @@ def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
     about = {
         "variance": np.asarray(model.explained_variance_),
         "variance_ratio": np.asarray(model.explained_variance_ratio_),
-        "rank_posterior": np.asarray(model.rank_posterior_),
+        "how_sure": summarize(model).how_sure,
         "noise_variance": float(model.noise_variance_),
     }
+    if model.rank_posterior_ is not None:
+        about["rank_posterior"] = np.asarray(model.rank_posterior_)
     loadings, spread = np.asarray(model.components_).T, np.asarray(model.components_std_).T
     return _Found(scores, std, loadings, spread, about)
 

@@ -11,7 +11,7 @@ import numpy as np
 from .methods import EVB, Method
 from .noise import zero_db
 from .rank_posterior import posterior_of_rank
-from .records import RankPosterior, Solution, Spectrum, Status
+from .records import RankPosterior, Solution, Spectrum
 from .solving import solve
 
 # Stands for all singular values: more than there can be.
@@ -27,8 +27,6 @@ class ClosedForm:
     vary, but noise at 0 dB is half the mean square of all of them. `exactly` fixes the number of
     components kept. For a method that needs a rank, `share` keeps as many components as hold more
     than this part of the squares.
-
-    Without `counts`, fits skip the probabilities of other numbers of components, which take time.
     """
 
     method: Method = EVB
@@ -38,7 +36,6 @@ class ClosedForm:
     n_features: int | None = None
     exactly: int | None = None
     share: float | None = None
-    counts: bool = True
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
         """Solve a spectrum; `other_ranks` adds the free energies of other ranks."""
@@ -68,28 +65,20 @@ class ClosedForm:
 
         return solved
 
-    @property
-    def cap_of_ranks(self) -> int | None:
-        """The largest rank that has a probability; a method that is given its rank has no cap."""
-        return None if self.method.needs_rank else self.n_components
-
     def ranks(
         self,
         spectrum: Spectrum,
         noise_variance: float,
         *,
-        capped: bool = True,
         per_component: float = 0.0,
     ) -> RankPosterior:
         """Posterior probabilities of the numbers of components.
 
         `noise_variance` counts only if the user gave a number: "0db" is no knowledge of the noise.
         """
-        cap = self.cap_of_ranks if capped else None
         return posterior_of_rank(
             spectrum,
             noise_variance=None if isinstance(self.noise_variance, str) else noise_variance,
-            max_rank=cap,
             per_component=per_component,
         )
 
@@ -123,19 +112,3 @@ def _n_for(share: float, spectrum: Spectrum) -> int:
     squares = spectrum.singular_values**2
     held = np.cumsum(squares) / max(spectrum.sum_of_squares, float(np.finfo(np.float64).tiny))
     return min(int(np.searchsorted(held, share, side="right")) + 1, squares.size)
-
-
-def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
-    """Advice for a method that keeps another number of components than the most probable one."""
-    if form.method.needs_rank or form.exactly is not None or ranks.rank == kept:
-        return Status()
-    probability = float(ranks.probabilities[ranks.rank])
-    return Status().but("other-rank", words_for(kept, ranks.rank, probability, form.method.name))
-
-
-def words_for(kept: int, probable: int, probability: float, method: str = "evb") -> str:
-    """One sentence that gives both numbers of components."""
-    return (
-        f"{method.upper()} keeps {kept}; the most probable number is {probable}, with "
-        f"{100 * probability:.0f} %, if the noise is as assumed."
-    )

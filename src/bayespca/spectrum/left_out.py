@@ -10,8 +10,8 @@ import numpy as np
 
 from .closed_form import learned_edge, learned_strength
 from .noise import tail_sums
-from .rank_posterior import MEAN, SCALE
 from .records import FloatArray, RankPosterior, Spectrum
+from .strengths import MEAN, SCALE
 
 # Components less probable than this are not counted.
 LEAST = 1e-3
@@ -63,7 +63,7 @@ def left_out(
 def below_the_limit() -> float:
     """Expected sum of strengths below the detection limit, in units of it.
 
-    It is that of `rank_posterior`'s Poisson process without its cut-off at 1: MEAN times
+    It is that of `strengths`' Poisson process without its cut-off at 1: MEAN times
     ∫₀¹u/(1 + (u/s)²)du over ∫₁^∞1/(1 + (u/s)²)du.
     """
     s = SCALE

@@ -6,10 +6,8 @@ v > √(L/M): one below it cannot be seen, however large the matrix (Baik, Ben A
 The likelihood is averaged over U, over the strengths v and over σ²; docs/rank.md has the derivation
 and figures.
 
-Prior: components are a Poisson process. Their number has mean 2, their strengths in units of the
-limit are half-Cauchy with scale 2, cut off at 1, so the probability of a weak one does not depend
-on the number of strong ones. σ² has density 1/σ². Probabilities hold if the noise is as assumed:
-normal, independent, of equal variance.
+`strengths` has the prior of components; σ² has density 1/σ². Probabilities hold if the noise is as
+assumed: normal, independent, of equal variance.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from . import spheres
@@ -26,13 +23,8 @@ from .noise import rounding_floor, tail_sums
 from .rank_rules import marchenko_pastur
 from .records import FloatArray, RankPosterior, Spectrum
 from .spheres import Squares
+from .strengths import Ranks, Strengths, log_density, log_prior, strengths
 
-Ranks = NDArray[np.int64]
-
-# Scale of the half-Cauchy prior of strengths, in units of the detection limit.
-SCALE = 2.0
-# Mean of the Poisson prior of their number.
-MEAN = 2.0
 # Log-likelihood ratio beyond which a component is certain, whatever the others are.
 SURE = 46.0
 # Number of sure components next to the contested ones that make room one by one.
@@ -47,9 +39,6 @@ MOST, WINDOWS = 48, 12
 # Number of values of log σ² at which evidences are computed, how many more per unit of their range,
 # and standard deviations beyond the extremes.
 NODES, MORE_NODES, REACH = 9, 8, 6.0
-# Steps of the grid of strengths, in standard deviations of a strong one's logarithm.
-STEP = 0.7
-FEWEST, LARGEST_GRID = 24, 400
 # γ²/Mσ² beyond which a component is certain, however much stronger it is.
 STRONG = 1e8
 # With so many cells the noise is known so well that the gain of `_Rooms` does not depend on it.
@@ -60,7 +49,6 @@ def posterior_of_rank(
     spectrum: Spectrum,
     *,
     noise_variance: float | None = None,
-    max_rank: int | None = None,
     per_component: float = 0.0,
 ) -> RankPosterior:
     """Probability of each number of components above the detection limit.
@@ -81,8 +69,6 @@ def posterior_of_rank(
         taken to follow the Marchenko–Pastur law.
     noise_variance
         σ² where it is known; otherwise it is integrated out.
-    max_rank
-        The largest rank considered: probabilities of the ranks up to it add up to 1.
     per_component
         Nats added to the log evidence for each component, up to half of all directions. They
         account for the uncertainty of row and column variances that were learned together with the
@@ -90,18 +76,60 @@ def posterior_of_rank(
     """
     unit = spectrum.at_unit_scale()
     given = None if noise_variance is None else noise_variance / unit.scale / unit.scale
-    size = unit.singular_values.size
-    cap = size if max_rank is None else min(max_rank, size)
+    size, (L, M) = unit.singular_values.size, unit.shape
     exact = _exact_rank(unit, given)
-    if exact is not None:
-        return _certain(min(exact, cap), cap, unit)
     # With as many components as directions, nothing would be left to estimate the noise from.
-    most = min(cap, unit.full_rank - (given is None))
-    if most < 1:
-        return _certain(0, cap, unit)
+    most = min(size, unit.full_rank - (given is None))
+    if exact is not None or most < 1:
+        certain = 0 if exact is None else min(exact, size)
+        return of_weights({certain: 0.0}, size, float(np.sqrt(L / M)))
     start = min(marchenko_pastur(unit, given), most)
     most = min(most, max(unit.full_rank // 2, start + AHEAD))
-    return _found(_problem(unit, given, start, per_component), start, most, cap)
+    return _found(_problem(unit, given, start, per_component), start, most, size)
+
+
+def log_evidence(
+    spectrum: Spectrum, rank: int, *, sure: int = 0, per_component: float = 0.0
+) -> float:
+    """Log evidence of exactly `rank` components above the limit, σ² integrated out, in nats.
+
+    It can be compared between spectra of the same shape: those of data whose columns and rows were
+    divided by variances that belong to each number of components. `sure` says how many leading
+    components count as certain (`n_sure`); a constant that depends on it alone is left out. Data
+    without noise have none, −∞.
+    """
+    unit = spectrum.at_unit_scale()
+    if _exact_rank(unit, None) is not None:
+        return -np.inf
+    problem = _problem(unit, None, rank, per_component)
+    evidence = float(_log_evidence(problem, sure, rank, rank)[-1])
+    return evidence + _of_sure(problem, sure, rank) - 0.5 * problem.L * problem.M * problem.log_unit
+
+
+def n_sure(spectrum: Spectrum, rank: int) -> int:
+    """Number of leading components that are certain if there are about `rank` of them."""
+    return max(_n_sure(_problem(spectrum.at_unit_scale(), None, rank), rank, rank), 0)
+
+
+def _of_sure(problem: _Problem, first: int, rank: int) -> float:
+    """The part of the evidence of the first components that `_of_noise` leaves out.
+
+    A certain direction has the precision sᵢ(gᵢ² − gⱼ²)/σ² towards the j-th singular value, or
+    (sᵢ − sⱼ)(gᵢ² − gⱼ²)/σ² if that is another certain one; (1 + v)^(−M/2) is (g²/Mσ²)^(−M/2).
+    """
+    full, g2 = problem.squares.full_rank, problem.g2
+    s2 = float(np.exp(problem.log_noise(np.array([rank]))[0]))
+    n_unknown = max(full - g2.size, 0)
+    rest = np.full(n_unknown, problem.squares.residual / max(n_unknown, 1))
+    every = np.concatenate([g2, rest, np.zeros(max(int(problem.L) - full, 0))])
+    shares = np.maximum(1 - problem.M * s2 / g2[:first], 0.02)
+    total = problem.M * float(np.log(g2[:first]).sum())
+    for i in range(first):
+        gaps = every[i] - every[i + 1 :]
+        beside = (shares[i] - shares[i + 1 :]) * gaps[: first - i - 1] / (2 * s2)
+        total += float(np.log1p(beside).sum() + beside.size * np.log(2 * s2 / shares[i]))
+        total += float(np.log(gaps[first - i - 1 :]).sum())
+    return -0.5 * total
 
 
 def _exact_rank(unit: Spectrum, given: float | None) -> int | None:
@@ -109,22 +137,18 @@ def _exact_rank(unit: Spectrum, given: float | None) -> int | None:
     if given is not None:
         return None
     (L, M), tails = unit.shape, tail_sums(unit)
-    nothing = tails <= rounding_floor(unit) * float(L) * M
-    k = int(np.argmax(nothing))
-    return k if nothing.any() and k < min(unit.full_rank, tails.size) else None
-
-
-def _certain(rank: int, cap: int, unit: Spectrum) -> RankPosterior:
-    alone, (L, M) = np.arange(cap + 1) == rank, unit.shape
-    log_evidence = np.where(alone, 0.0, -np.inf)
-    return RankPosterior(alone.astype(float), log_evidence, float(np.sqrt(L / M)))
+    k = np.arange(tails.size)
+    nothing = tails <= rounding_floor(unit) * (L - k) * np.maximum(M - k, 0)
+    first = int(np.argmax(nothing))
+    return first if nothing.any() and first < min(unit.full_rank, tails.size) else None
 
 
 @dataclass(frozen=True)
 class _Problem:
     """Squared singular values of an L×M matrix, in units of a first guess of the noise.
 
-    `given` is log σ² where it is known, `per_component` as in `posterior_of_rank`.
+    `given` is log σ² where it is known, `per_component` as in `posterior_of_rank`; `log_unit` is
+    log 2π times the first guess, in the units of the data.
     """
 
     squares: Squares
@@ -132,6 +156,7 @@ class _Problem:
     M: float
     given: float | None
     per_component: float = 0.0
+    log_unit: float = 0.0
 
     @property
     def g2(self) -> FloatArray:
@@ -179,7 +204,10 @@ def _problem(
     # Divide before squaring: squares of tiny numbers would be 0.
     g2 = _compressed((unit.singular_values / np.sqrt(guess)) ** 2, STRONG * M)
     squares = Squares(unit.shape, unit.full_rank, g2, unit.residual / guess, start)
-    return _Problem(squares, *squares.shape, None if given is None else 0.0, per_component)
+    log_unit = float(np.log(2 * np.pi * guess) + 2 * np.log(unit.scale))
+    return _Problem(
+        squares, *squares.shape, None if given is None else 0.0, per_component, log_unit
+    )
 
 
 def _compressed(g2: FloatArray, most: float) -> FloatArray:
@@ -201,7 +229,7 @@ def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
         last = min(max(centre, first) + ahead, cap, first + MOST)
         evidence = _log_evidence(problem, first, last, centre)
         last = first + evidence.size - 1
-        weight = _with_prior(problem, evidence, first, start)
+        weight = _with_prior(problem, evidence, first)
         best = first + int(np.argmax(weight))
         if best == first == centre - BEHIND:
             centre = max(first - BEHIND // 2, 0)
@@ -209,29 +237,39 @@ def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
             centre, ahead = max(best, first), ahead + (AHEAD if best < last - 1 else ahead)
         else:
             break
-    probabilities, relative = np.zeros(size + 1), np.full(size + 1, -np.inf)
-    share = np.exp(weight - weight.max())
-    probabilities[first : last + 1] = share / share.sum()
-    relative[first : last + 1] = evidence - evidence[best - first]
-    return RankPosterior(probabilities, relative, problem.limit)
+    flat = np.flatnonzero(np.diff(weight) == 0)
+    end = int(flat[0]) if flat.size else weight.size - 1
+    known = {first + i: float(w) for i, w in enumerate(weight)}
+    return of_weights(known, size, problem.limit, determined=best < first + end)
 
 
-def _with_prior(problem: _Problem, evidence: FloatArray, first: int, start: int) -> FloatArray:
+def _beyond(problem: _Problem, first: int) -> int:
+    """Index of half of all directions in a window of ranks that begins at `first`."""
+    return max(problem.squares.full_rank // 2 - first, 0)
+
+
+def of_weights(
+    weights: dict[int, float], size: int, limit: float, *, determined: bool = True
+) -> RankPosterior:
+    """The posterior of numbers with these logs of prior times evidence; others are impossible."""
+    log_weights = np.full(size + 1, -np.inf)
+    for k, weight in weights.items():
+        log_weights[k] = weight
+    share = np.exp(log_weights - log_weights.max())
+    relative = log_weights - log_prior(np.arange(size + 1))
+    relative -= relative[int(share.argmax())]
+    return RankPosterior(share / share.sum(), relative, limit, determined)
+
+
+def _with_prior(problem: _Problem, evidence: FloatArray, first: int) -> FloatArray:
     """Log of evidence times prior.
 
     Where more than half of all directions would be components, and those do not stand out, the
     approximation rises although the evidence does not. There it is not allowed to rise.
     """
-    weight = evidence + _log_prior(first + np.arange(evidence.size))
-    beyond = max(problem.squares.full_rank // 2, start) - first
-    if 0 <= beyond < weight.size:
-        weight[beyond:] = np.minimum.accumulate(weight[beyond:])
+    weight, beyond = evidence + log_prior(first + np.arange(evidence.size)), _beyond(problem, first)
+    weight[beyond:] = np.minimum.accumulate(weight[beyond:])
     return weight
-
-
-def _log_prior(ranks: Ranks) -> FloatArray:
-    """Log of the Poisson prior of the ranks, up to a constant."""
-    return np.asarray(ranks * np.log(MEAN) - gammaln(ranks + 1))
 
 
 def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
@@ -271,33 +309,6 @@ def _regained(problem: _Problem, k: Ranks, s2: float) -> FloatArray:
 # --- evidences ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Strengths:
-    """A grid of strengths v with s = v/(1 + v), and log prior times width of each."""
-
-    v: FloatArray
-    s: FloatArray
-    log_prior: FloatArray
-
-
-def _strengths(problem: _Problem, largest: float) -> _Strengths:
-    """Equal steps in log(1 + v), in which a strong component has the same width everywhere."""
-    limit, width = problem.limit, np.sqrt(2 / problem.M)
-    low = np.log1p(limit)
-    high = max(np.log(max(largest / problem.M, 1.0)), low) + 6 * width + 12 / (problem.M / 2 + 1)
-    n = int(np.clip(np.ceil((high - low) / (STEP * width)), FEWEST, LARGEST_GRID))
-    u = low + (high - low) * (np.arange(n) + 0.5) / n
-    v = np.expm1(u)
-    return _Strengths(v, v / (1 + v), _log_density(u, limit) + np.log((high - low) / n))
-
-
-def _log_density(u: FloatArray, limit: float) -> FloatArray:
-    """Log of the prior density of u = log(1 + v): half-Cauchy in v/limit beyond 1."""
-    t = np.expm1(u) / limit
-    mass = SCALE * (np.pi / 2 - np.arctan(1 / SCALE))
-    return np.asarray(u - np.log1p((t / SCALE) ** 2) - np.log(mass * limit))
-
-
 def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
     """Chebyshev nodes of log σ², over the range that any of the ranks can have."""
     if problem.given is not None:
@@ -319,13 +330,13 @@ def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> Floa
     noise = np.exp(nodes)
     n = last - first
     bulk = spheres.lumped(problem.squares, first, last)
-    grid = _strengths(problem, float(problem.g2[first] / noise.min()) if n else 0.0)
+    grid = strengths(problem.limit, problem.M, float(problem.g2[first] / noise.min()) if n else 0.0)
     bounds = (0.5 * float(grid.s.min()) / noise.max(), 0.5 / noise.min())
     table = spheres.sphere_table(bulk, n, problem.L - ranks[:-1].astype(float), bounds)
     log_t = np.log(0.5 * grid.s / noise[:, None])
     t, spread = np.exp(log_t), 0.5 * problem.M * np.log1p(grid.v)
     rooms, chain = _Rooms(problem, ranks), _Chain(grid, nodes)
-    orders, prior = gammaln(ranks + 1) - gammaln(first + 1), _log_prior(ranks)
+    orders, prior = gammaln(ranks + 1) - gammaln(first + 1), log_prior(ranks)
     orders = orders + problem.per_component * np.minimum(ranks, problem.squares.full_rank // 2)
     of_noise, found = _of_noise(problem, first, nodes), np.full(n + 1, -np.inf)
     for i in range(n + 1):
@@ -348,7 +359,7 @@ def _of_noise(problem: _Problem, first: int, nodes: FloatArray) -> FloatArray:
     free = problem.L * problem.M - float((problem.M + problem.L - i - 1).sum())
     shares = np.clip(1 - problem.M * noise[:, None] / problem.g2[:first], 0.02, 1.0)
     spread = ((problem.L - i - 1) * np.log(shares)).sum(axis=1)
-    prior = _log_density(-np.log1p(-np.minimum(shares, 1 - 1e-15)), problem.limit).sum(axis=1)
+    prior = log_density(-np.log1p(-np.minimum(shares, 1 - 1e-15)), problem.limit).sum(axis=1)
     return np.asarray(prior - 0.5 * (free * nodes + problem.tails[first] / noise + spread))
 
 
@@ -391,7 +402,7 @@ def _interpolated(nodes: FloatArray, values: FloatArray, at: FloatArray) -> Floa
 class _Chain:
     """The integral over strengths v₁ > v₂ > …, one component after the other, at each node."""
 
-    def __init__(self, grid: _Strengths, nodes: FloatArray) -> None:
+    def __init__(self, grid: Strengths, nodes: FloatArray) -> None:
         self.grid, self.nodes = grid, nodes
         self.log_sum = np.zeros(nodes.size)
         self.larger: tuple[FloatArray, float] | None = None
@@ -457,9 +468,7 @@ class _Rooms:
             self.frames.append(self._frame(i))
         return np.asarray(self.frames[i].gain + self.slopes[i] * (nodes - self.log_noise[i]))
 
-    def worth(
-        self, i: int, grid: _Strengths, larger: tuple[FloatArray, float] | None
-    ) -> FloatArray:
+    def worth(self, i: int, grid: Strengths, larger: tuple[FloatArray, float] | None) -> FloatArray:
         """Log-evidence by strength of the i-th contested component, relative to `gain`."""
         k, y = self.beside + i, float(self.log_noise[i + 1])
         worth = self._of_far_ones(grid.s, y)

@@ -310,6 +310,8 @@ def _live(prior_variance: FloatArray) -> FloatArray:
 
 # Code of the advice on components that min_components keeps and EVB would drop.
 AT_LEAST = "at-least"
+# Code of the advice that the data do not determine the number of components.
+NOT_DETERMINED = "not-determined"
 ALL_ZERO = "all-zero"
 
 
@@ -414,6 +416,17 @@ def holding(singular_values: Vector, share: float) -> int:
     return int(np.searchsorted(held, share * held[-1])) + 1
 
 
+# A component is kept if the probability that there are so many is at least this: counting one that
+# is not there is three times as bad as missing one.
+SUPPORTED = 0.75
+
+
+def supported(probabilities: FloatArray) -> int:
+    """The largest number k for which P(at least k) is `SUPPORTED` or more."""
+    at_least = np.cumsum(probabilities[::-1])[::-1]
+    return int(np.flatnonzero(at_least >= SUPPORTED * at_least[0]).max())
+
+
 @dataclass(frozen=True)
 class RankPosterior:
     """Probability of each number of components above the detection limit.
@@ -436,11 +449,15 @@ class RankPosterior:
         Log evidence of each, in nats, relative to that of the most probable one; −∞ far from it.
     limit
         √(L/M): the variance of a component over that of the noise must exceed it to be counted.
+    determined
+        Whether the evidence falls beyond some number. Where it rises up to the largest number that
+        can be told apart from noise, as in spectra without a gap, the probabilities mean nothing.
     """
 
     probabilities: FloatArray
     log_evidence: FloatArray
     limit: float
+    determined: bool = True
 
     @property
     def rank(self) -> int:

@@ -309,7 +309,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def described(
         self, found: Fit[TuckerPosterior], run: Run[TuckerState], data: TuckerCells
     ) -> TuckerFit:
-        """Add the core and the factors; drop the rank posterior, which is over core sizes only."""
+        """Add the core and the factors; drop free energies by rank, which are over core sizes."""
         posterior = found.posterior
         ranks = tuple(
             had if asked is None else asked
@@ -324,7 +324,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
             mean=posterior.mean,
             noise_variance=posterior.noise_variance,
             noise=self._noise(posterior),
-            rank_posterior=np.empty(0),
+            free_energy_by_rank=np.empty(0),
         )
 
     def _noise(self, posterior: TuckerPosterior) -> TuckerNoise:

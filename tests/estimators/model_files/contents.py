@@ -18,7 +18,9 @@ Arrays = dict[str, np.ndarray]
 
 def attributes(model: Any, names: Iterable[str]) -> Arrays:
     there = [name for name in names if name not in GONE.get(type(model).__name__, ())]
-    return _flat({name: getattr(model, _now(model, name)) for name in there})
+    found = {name: getattr(model, _now(model, name)) for name in there}
+    # Files hold the status without how the fit ended, which the trace says.
+    return _flat(found | ({"status_": model.fit_.status} if "status_" in found else {}))
 
 
 # Attributes that were removed because they were wrong.

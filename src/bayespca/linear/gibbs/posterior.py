@@ -11,9 +11,10 @@ from scipy.special import logsumexp
 
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.inference.result import drawn
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
-from bayespca.spectrum.records import Advice, samples
+from bayespca.spectrum.records import Advice, Status, samples
 from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
 
 from .alignment import matched, principal_axes, turned
@@ -57,7 +58,7 @@ class GibbsFit:
 
     Names are those of `Report`; `explained_variance` is the variance of the data along the
     components, and `explained_variance_ratio` its share of the total. `r_hat` and `ess` are
-    ArviZ's, None without it.
+    ArviZ's, None without it; `status` has advice on the prior and on chains.
     """
 
     draws: GibbsDraws
@@ -75,6 +76,12 @@ class GibbsFit:
     n_samples: int
     r_hat: dict[str, float | Vector] | None
     ess: dict[str, float | Vector] | None
+    status: Status
+
+    @property
+    def outcome(self) -> Status:
+        """The status, with the number of draws."""
+        return drawn(self.status, self.draws.size)
 
     @property
     def n_components(self) -> int:

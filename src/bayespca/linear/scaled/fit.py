@@ -96,7 +96,6 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return with_solution(
             found,
             self.form(state.found.spectrum),
-            self.form,
             spectrum=state.found.spectrum,
             noise_variance=mean_noise(state, data.known) * data.unit**2,
             n_samples=data.n_samples,

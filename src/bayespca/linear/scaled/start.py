@@ -69,7 +69,9 @@ def start(
 ) -> ScaledState:
     """The first state: from a fit of other rows, a sample of many rows, or all noise."""
     if other is not None:
-        return state_near(as_in(other, data, noise, estimate), data, form, _near(other, data))
+        theirs = as_in(other, data, noise, estimate)
+        # Variances of the other fit come without their prior: this energy is not one to fall below.
+        return replace(state_near(theirs, data, form, _near(other, data)), energy=np.inf)
     sample = data.sample
     if sample is None:
         return _beginning(data, noise, form, estimate)

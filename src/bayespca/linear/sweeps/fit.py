@@ -111,7 +111,7 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
         return data.found.status + self._closed(data).status
 
     def described(self, found: Fit[PCAPosterior], run: Run[SweepState], data: Decomposed) -> PCAFit:
-        return described(found, data.found, self._solution(run.state, data), self.form)
+        return described(found, data.found, self._solution(run.state, data))
 
     def _closed(self, data: Decomposed) -> Solution:
         return self.form(data.found.spectrum)

@@ -26,7 +26,7 @@ from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
-from bayespca.spectrum.forms import ClosedForm, differing
+from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.priors import GivenPrior, Prior
 from bayespca.spectrum.rank_posterior import posterior_of_rank
@@ -321,24 +321,18 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             posterior, run.state.scales.applied(data.rows), data.live, data.n_samples
         )
         noise = noise_found(run.state, data, self)
-        count = partial(self._ranks, shown, posterior, noise.per_component)
-        all_ranks, cap = count(None), None if self.keeps_all else self.form.n_components
-        ranks = all_ranks if cap is None else count(cap)
+        ranks = self._ranks(shown, posterior, noise.per_component)
         return extended(
             found,
             PCAFit,
             spectrum=spectrum_as_if_complete(gamma, (data.live.size, M), posterior.noise_variance),
             shrunk_singular_values=np.sqrt(M * variances),
-            rank_posterior=_padded(ranks.probabilities, gamma.size),
-            # Only empirical VB's free energies can be compared between ranks.
-            free_energy_by_rank=_free_energies(found.rank_posterior),
-            status=found.status
-            + self._near_bound(run.state)
-            + differing(ranks, gamma.size, self.form),
+            rank_posterior=ranks.probabilities if ranks.determined else np.empty(0),
+            status=found.status + self._near_bound(run.state),
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
             noise=noise,
-            left_out=left_out(shown.spectrum, all_ranks, gamma.size, posterior.noise_variance),
+            left_out=left_out(shown.spectrum, ranks, gamma.size, posterior.noise_variance),
         )
 
     def _near_bound(self, state: DenseState) -> Status:
@@ -353,14 +347,11 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         shown: ObservedSpectrum,
         posterior: HolesPosterior,
         per_component: float,
-        max_rank: int | None,
     ) -> RankPosterior:
         """Probabilities of the number of components, at the posterior's noise if that was given."""
         given = self._given_noise is not None and not self.borrows_noise
         noise = posterior.noise_variance / shown.share if given else None
-        return posterior_of_rank(
-            shown.spectrum, noise_variance=noise, max_rank=max_rank, per_component=per_component
-        )
+        return posterior_of_rank(shown.spectrum, noise_variance=noise, per_component=per_component)
 
 
 def dense_model(
@@ -437,14 +428,3 @@ def _factor_prior(prior: Prior) -> FactorPrior:
 
 def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[DenseState, Info]:
     return model.step(state, data)
-
-
-def _padded(probabilities: FloatArray, k: int) -> FloatArray:
-    """Pad probabilities with zeros up to k components."""
-    return np.append(probabilities, np.zeros(max(k + 1 - probabilities.size, 0)))
-
-
-def _free_energies(weights: FloatArray) -> FloatArray:
-    """Free energies F above the lowest, from weights proportional to exp(−F)."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(weights / weights.max())) if weights.size else weights

@@ -160,9 +160,9 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
     def described(
         self, found: Fit[MixturePosterior], run: Run[MixtureState], data: MixtureData
     ) -> MixtureFit:
-        """Add the counts; drop the rank posterior, as the trace sums ranks over clusters."""
+        """Add the counts; drop free energies by rank, as the trace sums ranks over clusters."""
         counts = run.state.counts[run.state.by_size]
-        return extended(found, MixtureFit, counts=counts, rank_posterior=np.empty(0))
+        return extended(found, MixtureFit, counts=counts, free_energy_by_rank=np.empty(0))
 
 
 def mixture_model(
