@@ -245,9 +245,9 @@ class Fitting:
         str,
         option(
             panel=MODEL,
-            callback=whole_number_or("auto", "probable", "evb", "mle", share=True),
-            help="The largest number allowed; auto keeps as many as there are with a probability "
-            "of 75 %, probable the most probable number, evb the one with the lowest free energy. "
+            callback=whole_number_or("auto", "evb", "mle", share=True),
+            help="The largest number allowed; auto keeps the most probable number, evb the one "
+            "with the lowest free energy. "
             "With --method ml the number itself, a share of the variance such as 0.95, or mle.",
         ),
     ] = "auto"

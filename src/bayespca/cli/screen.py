@@ -30,8 +30,7 @@ from .standard import named
 from .wording import on_the_command_line
 
 RULES = {
-    DEFAULT: "as many as there are with a probability of 75 %, if the data determine it",
-    "most probable": "the largest of the same probabilities",
+    DEFAULT: "the most probable number, if the data determine it",
     EVB: "free energy of empirical variational Bayes, if all noise is equal",
     "Minka": "Laplace's approximation to the evidence",
     "Marchenko–Pastur edge": "singular values above the largest of pure noise",

@@ -129,7 +129,7 @@ def checked_clusters(text: str | None) -> str | None:
 
 def as_number(text: str, kind: type) -> Any:
     """The text as a number, unless it is a word such as "auto"."""
-    return text if text in ("auto", "probable", "evb", "mle", "0db") else kind(text)
+    return text if text in ("auto", "evb", "mle", "0db") else kind(text)
 
 
 def one_character(text: str | None) -> str | None:

@@ -17,19 +17,18 @@ from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
-from bayespca.noise.asked import AUTO, EVB, PROBABLE
+from bayespca.noise.asked import AUTO, EVB
 from bayespca.sources.data import Data, Where
 from bayespca.sources.rounding import rounding_variances
 from bayespca.spectrum.rank_posterior import posterior_of_rank
-from bayespca.spectrum.records import Spectrum, supported
+from bayespca.spectrum.records import Spectrum
 from bayespca.spectrum.solving import solve
 
 from .wording import ordinal, percent
 
 # How the number of components of halves, and of all rows, is found.
 RULES = {
-    AUTO: "as many as there are with a probability of 75 %",
-    PROBABLE: "the most probable number",
+    AUTO: "the most probable number",
     EVB: "EVB's own number",
 }
 # A share of the halves that counts as nearly all; most components with fewer that are listed.
@@ -127,8 +126,7 @@ def of_fit(
         if rule == EVB:
             return own
         ranks = posterior_of_rank(spectrum, per_component=fit.noise.per_component)
-        known = ranks.rank if rule == PROBABLE else supported(ranks.probabilities)
-        return known if ranks.determined else own
+        return ranks.rank if ranks.determined else own
 
     if fit.noise.name != ISOTROPIC.name:
         values = _dithered(values, rng)

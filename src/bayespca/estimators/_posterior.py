@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import imputing
-from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.holes_posterior import HolesPosterior, general
 from bayespca.lowrank.imputing import Unknown, wider
 from bayespca.lowrank.intervals import (
     component_std,
@@ -30,7 +30,7 @@ from bayespca.spectrum.records import holding
 from . import _input, _lazy, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted
 from ._iterating import Iterating
-from ._reading import functions, general
+from ._reading import functions
 from ._transforming import Transforming
 
 # A function of the module that reads a posterior, the posterior, and rows.

@@ -16,14 +16,14 @@ from bayespca.arrays.types import RandomState
 from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
-from bayespca.noise.asked import EVB, PROBABLE
+from bayespca.noise.asked import EVB
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.methods import METHODS
 
 from ._constraints import one_of
 
 # Values of `n_components` that leave the number to the data.
-FOUND = ("auto", "probable", "evb", None)
+FOUND = ("auto", "evb", None)
 # scikit-learn's word for the number of components that Minka's evidence prefers.
 MLE = "mle"
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
@@ -96,8 +96,8 @@ def check_rank_given(estimator: BaseEstimator, n_samples: int, n_features: int) 
 def check_rank_asked(estimator: BaseEstimator) -> None:
     """Raise if options keep components that EVB drops, unless the method is EVB in closed form."""
     least = estimator.min_components
-    if estimator.n_components in (PROBABLE, EVB):
-        _check_other_ranks(estimator, f"n_components={estimator.n_components!r}")
+    if estimator.n_components == EVB:
+        _check_other_ranks(estimator, "n_components='evb'")
     if least:
         _check_other_ranks(estimator, f"min_components={least}")
         most = largest_rank(estimator.n_components)

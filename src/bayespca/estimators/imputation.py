@@ -18,7 +18,6 @@ from bayespca.arrays.types import Array, ArrayOrPair, Input, Numbers, RandomStat
 from bayespca.lowrank import imputing
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
-from bayespca.noise.asked import PROBABLE
 from bayespca.sources.data import Features
 
 from . import _input, _validation
@@ -80,7 +79,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         """Fit the model to the observed cells; `callback` is as in `BayesianPCA`."""
         asked = self._chosen()
         values, features = self._read(X, reset=True)
-        model = BayesianPCA(**_filling(vars(asked))).fit(values, callback=callback)
+        model = BayesianPCA(**vars(asked)).fit(values, callback=callback)
         self._keep(ImputerFit(model.general_posterior(), model.n_iter_), features)
         return self
 
@@ -120,16 +119,7 @@ def impute(X: Input, return_std: bool | Literal["mean"] = False, **options: Any)
     >>> bool(np.isnan(filled).any()), int((std > 0).sum())
     (False, 15)
     """
-    return BayesianPCA(**_filling(options)).fit(X).impute(X, return_std=return_std)
-
-
-def _filling(options: dict[str, Any]) -> dict[str, Any]:
-    """Options that keep the most probable number of components: to fill cells, one too many costs
-    less than one too few.
-    """
-    finds = options.get("n_components", "auto") == "auto" and options.get("method", "evb") == "evb"
-    closed = options.get("solver", "auto") != "iterative"
-    return {**options, "n_components": PROBABLE} if finds and closed else options
+    return BayesianPCA(**options).fit(X).impute(X, return_std=return_std)
 
 
 @dataclass(frozen=True)

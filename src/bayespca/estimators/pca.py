@@ -20,7 +20,7 @@ from bayespca.linear.posterior import with_ranks
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit
-from bayespca.noise.asked import EVB, PROBABLE, Asked, by_likelihood
+from bayespca.noise.asked import EVB, Asked, by_likelihood
 from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import fit_complete, fit_with_holes
 from bayespca.noise.number import numbered
@@ -125,16 +125,14 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "components.\n"
         '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
         n_components=Option(
-            '``"auto"`` keeps what `rank_posterior_` supports with ``method="evb"``: as many '
-            "components as there are with a probability of at least 75 %. Where the data do not "
-            "determine the number, and for other methods, it is that of the method. "
-            '``"probable"`` keeps the most probable number, ``"evb"`` the one with the lowest free '
-            "energy of EVB. "
+            '``"auto"`` keeps the most probable number of `rank_posterior_` with ``method="evb"``. '
+            "Where the data do not determine the number, and for other methods, it is that of the "
+            'method. ``"evb"`` keeps the number with the lowest free energy of EVB. '
             "A whole number is the largest number allowed. "
             'With ``method="ml"`` it is the number itself or, as in '
             "scikit-learn's PCA, a share of the variance, None for all components, or "
             '``"mle"`` for the number that ``"laplace"`` finds.',
-            AUTO | word("probable") | word("evb") | word("mle") | NONE | whole(0) | SHARE,
+            AUTO | word("evb") | word("mle") | NONE | whole(0) | SHARE,
         ),
         min_components=Option(
             "Smallest number of components to keep, even if EVB would keep fewer: set it to 1 in a "
@@ -195,11 +193,11 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     rank_posterior_ = Fitted(
         "array",
-        "Probability of each number of components above the detection limit (index = number), if "
-        "the noise is as assumed; averaged over directions, strengths and noise. A "
-        "component is above the limit if its variance exceeds √(p/n) times that of the noise. "
-        "None where the data do not determine the number: if the evidence rises up to the largest "
-        "number that can be told apart from noise, or residuals contradict the noise model.",
+        "Probability of each number of components (index = number), if the noise is as assumed; "
+        "averaged over directions, strengths and noise. A component counts if it can be recovered: "
+        "more than half of the direction that is found for it is right. None where the data do not "
+        "determine the number: if the evidence rises up to the largest number that can be told "
+        "apart from noise, or residuals contradict the noise model.",
         lambda fit: placed("rank_probabilities")(fit) if fit.rank_posterior.size else None,
     )
     free_energy_by_rank_ = Fitted(
@@ -240,7 +238,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     method: Method = "evb"
     _: KW_ONLY
-    n_components: int | float | Literal["auto", "probable", "evb", "mle"] | None = "auto"
+    n_components: int | float | Literal["auto", "evb", "mle"] | None = "auto"
     min_components: int = 0
     noise_variance: float | Literal["auto", "0db"] = "auto"
     prior_variance: float | None = None
@@ -366,7 +364,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     @property
     def _number(self) -> str:
         """The rule for the number of components; one that is given is a cap for "auto"."""
-        return self.n_components if self.n_components in (PROBABLE, EVB) else "auto"
+        return EVB if self.n_components == EVB else "auto"
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Self:

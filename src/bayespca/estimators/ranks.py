@@ -50,10 +50,8 @@ class RankReport:
 
     def ranks(self) -> dict[str, int]:
         """Rank by name of rule."""
-        known = self.probabilities
         found = {
             DEFAULT: self.n_components,
-            "most probable": max(known, key=known.__getitem__, default=None),
             EVB: self.evb,
             "Minka": self.minka,
             "Marchenko–Pastur edge": self.marchenko_pastur,

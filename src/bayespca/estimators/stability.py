@@ -30,8 +30,8 @@ def rank_stability(
 
     The halves come in pairs that have no row in common. Each half finds its own rank, mean and
     level of noise; all rows together show how noise differs between rows and columns. The rank is
-    found as in all rows (`rule`): as many as there are with a probability of 75 %, or EVB's own
-    number where the data do not determine the rank. A half has
+    found as in all rows (`rule`): the most probable number, or EVB's own where the data do not
+    determine it. A half has
     half of the information: a component that comes back in nearly all halves is there beyond
     doubt, and one near the detection limit comes back in few.
 

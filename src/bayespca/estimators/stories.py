@@ -29,7 +29,7 @@ from .wording import (
 )
 
 # Values of `n_components` that leave the number to the data.
-CHOSEN = ("auto", "probable", "evb")
+CHOSEN = ("auto", "evb")
 # The origin of a number of components that a search over numbers has found.
 LOWEST = "with the lowest free energy of those tried"
 

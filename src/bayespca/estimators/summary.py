@@ -13,7 +13,7 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, Advice, supported
+from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, Advice
 
 from .wording import feature_names, headline, in_brief, percent
 
@@ -34,8 +34,8 @@ class Summary:
 
     `given` is True if the rank was given, or is a bound that was given and has no probability.
     `at_least` and `exactly` are the probabilities of at least, and of exactly, `rank` components
-    above the detection limit, if the noise is as assumed, and `most_probable` the number with the
-    largest; each is None if the data do not determine it. `how_sure` has these figures in words,
+    that can be recovered, if the noise is as assumed, and `most_probable` the most probable number;
+    each is None if the data do not determine it. `how_sure` has these figures in words,
     and `sentence` is the result in one sentence.
     `noise_variance` is the mean over features if each has its own. `noise` is the noise model, and
     `noise_evidence` the nats by which the evidence of each model that was tried exceeds that
@@ -178,11 +178,11 @@ def _notes(model: FittedPCA) -> tuple[Advice, ...]:
 
 
 def _capped(model: FittedPCA) -> Iterator[Advice]:
-    """Advice if the cap leaves out components that the probabilities support."""
+    """Advice if the cap is below the most probable number."""
     k, known = model.n_components_, getattr(model, "rank_posterior_", None)
     if known is None or rank_was_given(model) or model.n_components != k:
         return
-    if supported(to_numpy(known)) > k:
+    if int(to_numpy(known).argmax()) > k:
         yield Advice("capped", f"No more than {k} components were allowed; there are more.")
 
 

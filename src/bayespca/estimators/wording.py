@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 # The share of the signal that the headline mentions.
 ENOUGH = 0.95
+# The least probability of a range of numbers of components.
+RANGE = 0.9
 # The condition that is printed with every probability of a number of components.
 CONDITION = "if the noise is as assumed"
 
@@ -101,28 +105,31 @@ def holes_sentence(summary: Summary) -> str:
 
 
 def in_brief(k: int, probabilities: Sequence[float] | FloatArray) -> str:
-    """How sure a number of components is: "at least 5 (97 %), most probably 6 (52 %)".
+    """How sure a number of components is: "with a probability of 84 %".
 
-    `probabilities` are those of each number; none if the data do not determine it.
+    `probabilities` are those of each number; none if the data do not determine it. Where the
+    number has less than one half, a range of numbers has at least `RANGE`.
     """
     if not len(probabilities):
         verb = "stands" if k == 1 else "stand"
         return f"{verb} out; more cannot be told apart from deviations from the model"
-    probable = max(range(len(probabilities)), key=probabilities.__getitem__)
-    exactly = float(probabilities[k]) if k < len(probabilities) else 0.0
-    parts = [f"exactly {k} ({likelihood(exactly)})"] if probable == k or not k else []
-    if k:
-        parts.append(f"at least {k} ({likelihood(float(sum(probabilities[k:])))})")
-    if probable != k:
-        most = likelihood(float(probabilities[probable]))
-        parts.append(f"most probably {probable} ({most})")
-    return ", ".join(parts)
+    known = np.append(probabilities, np.zeros(max(k + 1 - len(probabilities), 0)))
+    if (probable := int(known.argmax())) != k:
+        at_least = likelihood(float(known[k:].sum()))
+        return f"at least so many with a probability of {at_least}, most probably {probable}"
+    if known[k] >= 0.5:
+        return f"with a probability of {likelihood(float(known[k]))}"
+    low, high = k, k + 1
+    while (total := float(known[low:high].sum())) < RANGE:
+        down = low and (high == known.size or known[low - 1] >= known[high])
+        low, high = (low - 1, high) if down else (low, high + 1)
+    return f"from {low} to {high - 1} with a probability of {likelihood(total)}"
 
 
 def kept(k: int, how_sure: str) -> str:
-    """The number of components and how sure it is: "5: exactly 5 (94 %), …"."""
-    if how_sure.endswith(")"):
-        return f"{k}: {how_sure}, {CONDITION}"
+    """The number of components and how sure it is: "5, with a probability of 94 %, if …"."""
+    if " probability of " in how_sure:
+        return f"{k}, {how_sure}, {CONDITION}"
     return f"{k} {how_sure}" if how_sure.startswith("stand") else f"{k}, {how_sure}"
 
 

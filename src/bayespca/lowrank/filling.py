@@ -107,8 +107,9 @@ def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> tupl
     """The low-rank part of a complete matrix, at the rank to start with, and its noise variance."""
     needed = most if exactly else 0
     found = decompose(X, plan=solve, center=centred, engine=engine, n_needed=needed, random_state=0)
-    solution = solve(found.spectrum)
     known = found.spectrum.singular_values
+    # A component that EVB would drop must not start so weak that it falls to 0.
+    solution = solve(found.spectrum, exactly=min(most, known.size) if exactly else None)
     rank = min(most if exactly else solution.rank + SPARE, most, known.size)
     gamma = known[:rank] * found.spectrum.scale
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]

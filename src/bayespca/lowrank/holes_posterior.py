@@ -39,9 +39,11 @@ from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 from . import combined
 from .density import low_rank_normal
 from .drawing import times, with_ones
+from .filtering import unfiltered
 from .holes import Block, Holes
 from .new_rows import SMALLEST, NewRows, more_variance
 from .observing import new_rows
+from .posterior import Posterior
 from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
 from .rows import Columns, latent, latent_means, suited_blocks
 from .tails import NORMAL, Tails
@@ -145,6 +147,35 @@ def from_columns(
         (S * signs)[:, None] * Qt * unit,
         columns.prior_a,
     )
+
+
+def general(posterior: Posterior) -> HolesPosterior:
+    """A posterior of complete data in the form that rows with holes need.
+
+    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c². This form
+    treats correlated noise of neighbours as independent, with the same variance.
+    """
+    whole, posterior = posterior, combined.independent(posterior)
+    phi = posterior.correlation
+    stationary = 1 / (1 - phi * phi)
+    components = to_numpy(posterior.components).astype(np.float64)
+    score_variance = to_numpy(posterior.score_variance)
+    # Constant columns do not count as features: their loadings are known to be 0.
+    live = np.any(components != 0, axis=0)
+    variance = to_numpy(posterior.loading_variance).astype(np.float64)
+    shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
+    found = from_directions(
+        mean=posterior.mean,
+        scale=posterior.scale,
+        components=unfiltered(posterior.components, phi),
+        ridge=1 / shrinkage - 1 - live.sum() * variance,
+        loading_variance=live[:, None] * variance * stationary,
+        latent_variance=to_numpy(posterior.latent_variance).astype(np.float64),
+        noise_variance=posterior.noise_variance * stationary,
+        integrated=bool((score_variance > 0).any()) or not score_variance.size,
+    )
+    found = replace(found, tails=posterior.tails, learned_from=posterior.learned_from)
+    return combined.expanded(found, whole.combined) if whole.combined else found
 
 
 def from_directions(

@@ -108,7 +108,7 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     noise
         The noise model that was fitted, and its parameters.
     rank_posterior
-        Probability of each number of components above the detection limit.
+        Probability of each number of recoverable components.
     left_out
         Strength over σ² of each component that was not kept, and its probability: (m, 2).
     """

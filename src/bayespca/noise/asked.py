@@ -11,9 +11,8 @@ from bayespca.spectrum.methods import METHODS
 
 from .errors import KnownErrors
 
-# Rules for the number of components: the one that is supported, the most probable one, EVB's own.
+# Rules for the number of components: the most probable one, and EVB's own.
 AUTO: Final = "auto"
-PROBABLE: Final = "probable"
 EVB: Final = "evb"
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray, Input
 from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
@@ -35,7 +36,7 @@ from . import advice, residuals
 from .asked import Asked, by_likelihood
 from .choosing import CHOICES, MOST_TO_SWEEP, choose
 from .errors import errors_as
-from .signs import FEWEST_IN_ORDER, Signs
+from .signs import FEWEST_IN_ORDER, Signs, other_orders
 
 # Most cells for which sparse data are made dense, as unequal noise requires.
 MOST_DENSE = 200_000_000
@@ -48,6 +49,8 @@ OUT_OF_REACH = (
     f"for Dask collections it is limited to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells if "
     "there are more columns than rows; fit fewer columns, or some of the rows in memory."
 )
+# Most columns whose order is compared with others, and nats by which it must be better than each.
+FEW_TO_ORDER, CLEARLY_IN_ORDER = 30, 3.0
 # Nats to which free energies are found if only the evidence of a number of components is wanted.
 NATS = 0.02
 # Relative fall of the free energy at which the rounds of a sample of the rows end.
@@ -195,10 +198,27 @@ class Complete:
         """Fit the noise model with the most evidence, given a fit and signs in its residuals."""
         shape = (fit.n_samples, self.p)
         allowed = frozenset(self.allowed() if seen.seen else ())
-        best = choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
+        best = choose(
+            (fit, seen), self.fit, self.look, shape, allowed, self._baseline, self._owes_to_order
+        )
         if "neighbours" in seen.seen and AUTOREGRESSIVE.name not in allowed and self.ordered:
             return advice.with_constant(best, self._constant_columns())
         return best
+
+    def _owes_to_order(self, fit: PCAFit) -> bool:
+        """Whether few columns in other orders have less evidence for noise of neighbours.
+
+        Of few columns that have no order, some happen to stand beside those they resemble. Many
+        columns have so many neighbours that residuals show it (`signs`).
+        """
+        if self.p > FEW_TO_ORDER or where_of(self.X) is not Where.DENSE:
+            return True
+        quiet = replace(self.looping, callback=None, checkpoint=None)
+        for order in other_orders(self.p):
+            other = replace(self, X=taken(self.X, order, axis=1), looping=quiet)
+            if other.fit(AUTOREGRESSIVE).free_energy < fit.free_energy + CLEARLY_IN_ORDER:
+                return False
+        return True
 
     def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
         """The fit with the most evidence, perhaps `fit` itself, without models that need sweeps."""
@@ -377,8 +397,9 @@ def swept(
     noise: NoiseModel,
     *,
     rounded: bool = False,
+    begin: NoiseFound | None = None,
 ) -> PCAFit:
-    """Fit one noise model by sweeps over the observed cells."""
+    """Fit one noise model by sweeps over the observed cells, starting from the noise `begin`."""
     errors = asked.errors
     return dense.fit(
         X,
@@ -391,6 +412,7 @@ def swept(
         rounded=rounded,
         init=asked.init,
         engine=asked.engine,
+        begin=begin,
     )
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from bayespca import inference
-from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import Input
 from bayespca.linear import fit as closed
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
+from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
@@ -20,12 +17,9 @@ from . import advice
 from .asked import AUTO, EVB, Asked, compares, first_noise
 from .choosing import sides
 from .complete import Complete
-from .holes import filled
 from .incomplete import Incomplete
-from .number import counted, numbered, ranks_of
+from .number import counted, numbered
 
-# Share of missing cells up to which a filled table shows how many components there are.
-FEW_HOLES = 0.1
 # Most cells for which a model that looks better than the given one is fitted for comparison.
 FEW_CELLS = 100_000
 
@@ -66,10 +60,15 @@ def _as_asked(data: Complete) -> PCAFit:
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
     data = Incomplete(X, form, looping, asked)
+    if data.is_nearly_complete and (fit := data.nearly_complete()) is not None:
+        fit = advice.naming_outliers(fit if asked.noise == AUTO else _with_noise(fit, data, X))
+        return _with_least(fit, data)
     first = advice.naming_outliers(data.first())
     here = data.rows_here(first.n_samples)
     fit = _with_noise(first, data, here)
-    return _with_least(_counted_with_holes(fit, data, here, form.n_components), data)
+    number = asked.number if form.method.name == "evb" else EVB
+    fit = numbered(fit, number, form.n_components, partial(data.with_rank, fit))
+    return _with_least(fit, data)
 
 
 def _with_least(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
@@ -91,27 +90,3 @@ def _with_noise(fit: PCAFit, data: Incomplete, here: Input | None) -> PCAFit:
     if noise.cells or form.n_components is not None:
         return fit
     return advice.at_least(fit, data.left(here, fit), noise)
-
-
-def _counted_with_holes(
-    fit: PCAFit, data: Incomplete, here: Input | None, most: int | None
-) -> PCAFit:
-    """As `counted`, for data with holes: where few cells are missing, in a table that is filled.
-
-    `here` are rows in memory, all or some.
-    """
-    if _can_fill(fit, data, here):
-        whole = data.without_holes(filled(here, fit))
-        ranks = ranks_of(whole.fit(NOISES[fit.noise.name]), whole)
-        fit = replace(fit, rank_posterior=ranks.probabilities if ranks.determined else np.empty(0))
-    number = data.asked.number if data.form.method.name == "evb" else EVB
-    return numbered(fit, number, most, partial(data.with_rank, fit))
-
-
-def _can_fill(fit: PCAFit, data: Incomplete, here: Input | None) -> bool:
-    """Whether so few cells are missing that a filled table shows how many components there are."""
-    if here is None or where_of(here) is not Where.DENSE or here.shape[0] < fit.n_samples:
-        return False
-    if data.asked.errors is not None or not compares(data.form) or NOISES[fit.noise.name].cells:
-        return False
-    return bool(np.isnan(on_host(here)).mean() <= FEW_HOLES)

@@ -15,8 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.types import Array
-from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.holes_posterior import HolesPosterior, general
 from bayespca.lowrank.imputing import sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
@@ -66,5 +67,23 @@ def fillings(X: Array, fit: PCAFit) -> Iterator[Array]:
 
 def filled(X: Array, fit: PCAFit, seed: int = 0) -> Array:
     """X with its holes filled by a posterior draw, the same for the same seed."""
-    assert isinstance(fit.posterior, HolesPosterior)
-    return sample_imputation(fit.posterior, X, np.random.default_rng(seed))
+    found = fit.posterior
+    posterior = found if isinstance(found, HolesPosterior) else general(found)
+    return sample_imputation(posterior, X, np.random.default_rng(seed))
+
+
+def filled_with_means(X: Array) -> Array:
+    """X with the means of their columns in its holes."""
+    xp = array_namespace(X)
+    holes = xp.isnan(X)
+    counts = xp.sum(xp.astype(~holes, X.dtype), axis=0)
+    return xp.where(holes, xp.sum(xp.where(holes, xp.zeros_like(X), X), axis=0) / counts, X)
+
+
+def varies(X: Array) -> bool:
+    """Whether each column has two different values, and each row a value."""
+    xp = array_namespace(X)
+    holes = xp.isnan(X)
+    least = xp.min(xp.where(holes, xp.full_like(X, np.inf), X), axis=0)
+    most = xp.max(xp.where(holes, xp.full_like(X, -np.inf), X), axis=0)
+    return bool(xp.all(least < most)) and not bool(xp.any(xp.all(holes, axis=1)))

@@ -1,4 +1,4 @@
-"""How many components: the probability of each number, and the fit with the number it supports."""
+"""How many components: the probability of each number, and the fit with the most probable one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from functools import partial
 
 import numpy as np
 
+from bayespca.arrays.types import FloatArray
 from bayespca.linear.posterior import with_ranks
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.rank_posterior import ENOUGH, log_evidence, n_sure, of_weights
-from bayespca.spectrum.records import RankPosterior, supported
+from bayespca.spectrum.records import RankPosterior
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.strengths import log_prior
 
-from .asked import EVB, PROBABLE, compares
+from .asked import EVB, compares
 from .choosing import sides
 from .complete import Complete
 
@@ -34,7 +35,7 @@ MOST_TRIED, WHOLE = 10, 24
 
 
 def counted(fit: PCAFit, data: Complete, most: int | None) -> PCAFit:
-    """The fit with the probability of each number of components, and with the number it supports.
+    """The fit with the probability of each number of components, and with the most probable one.
 
     The fit has no cap on the number; `most` is that of the options.
     """
@@ -49,14 +50,14 @@ def counted(fit: PCAFit, data: Complete, most: int | None) -> PCAFit:
 
 
 def numbered(fit: PCAFit, number: str, most: int | None, again: Callable[[int], PCAFit]) -> PCAFit:
-    """The fit with the number of components that its probabilities support.
+    """The fit with the most probable number of components.
 
     Without probabilities, and for "evb", the method's own number stays. There are at most `most`.
     """
     kept, known = fit.n_components, fit.rank_posterior
     wanted = kept
     if number != EVB and known.size:
-        wanted = int(known.argmax()) if number == PROBABLE else supported(known)
+        wanted = int(known.argmax())
     wanted = wanted if most is None else min(wanted, most)
     if wanted == kept:
         return fit
@@ -70,7 +71,9 @@ def numbered(fit: PCAFit, number: str, most: int | None, again: Callable[[int], 
 
 def ranks_of(fit: PCAFit, data: Complete) -> RankPosterior:
     """The probability of each number, undetermined where residuals contradict the noise model."""
-    ranks = _with_own_variances(fit, data) if _pays(data, fit) else _of_spectrum(fit, data)
+    ranks = _of_spectrum(fit, data)
+    if _pays(data, fit):
+        ranks = _mean(_with_own_variances(fit, data), ranks)
     unknown = ranks.rank > _most(fit) or _rejected(fit, data)
     return replace(ranks, determined=False) if unknown else ranks
 
@@ -79,6 +82,19 @@ def _of_spectrum(fit: PCAFit, data: Complete) -> RankPosterior:
     """The probabilities at the variances of the fit."""
     per_component = fit.noise.per_component
     return data.form.ranks(fit.spectrum, fit.noise_variance, per_component=per_component)
+
+
+def _mean(own: RankPosterior, fixed: RankPosterior) -> RankPosterior:
+    """The mean of the probabilities with variances of each number's own, and of the fit's.
+
+    Neither integrates over the variances. Those of the fit count what it left out as noise, and
+    those found anew for each number are too sure of the largest; each way is as probable.
+    """
+    return replace(
+        own,
+        probabilities=0.5 * (own.probabilities + fixed.probabilities),
+        detectable=0.5 * (own.detectable + fixed.detectable),
+    )
 
 
 def _pays(data: Complete, fit: PCAFit) -> bool:
@@ -103,11 +119,12 @@ def _with_own_variances(fit: PCAFit, data: Complete) -> RankPosterior:
     The evidence of k components is that of the whitened data, with σ², strengths and directions
     integrated out, and the part of the free energy that belongs to the variances.
     """
-    k0, most, (L, M) = fit.n_components, _most(fit), fit.spectrum.shape
+    k0, size = fit.n_components, fit.spectrum.singular_values.size
+    most = min(_most(fit), size)
     if k0 > most:
         return replace(_of_spectrum(fit, data), determined=False)
     sure = max(min(n_sure(fit.spectrum, k0), k0 - WHOLE), 0) if most > WHOLE else 0
-    weights: dict[int, float] = {}
+    weights: dict[int, tuple[float, FloatArray]] = {}
     for numbers in (range(k0, min(most, k0 + MOST_TRIED) + 1), range(k0 - 1, sure - 1, -1)):
         one = fit
         for k in numbers:
@@ -116,15 +133,14 @@ def _with_own_variances(fit: PCAFit, data: Complete) -> RankPosterior:
                 break
             own = solve(one.spectrum, "evb", exactly=k, other_ranks=False).free_energy
             per = one.noise.per_component
-            evidence = log_evidence(one.spectrum, k, sure=sure, per_component=per)
-            weights[k] = evidence - (one.free_energy - own) + float(log_prior(k))
-            if not weights[k] >= max(weights.values()) - ENOUGH:
+            evidence, shares = log_evidence(one.spectrum, k, sure=sure, per_component=per)
+            weights[k] = evidence - (one.free_energy - own) + float(log_prior(k)), shares
+            if not weights[k][0] >= max(weight for weight, _ in weights.values()) - ENOUGH:
                 break
-    best = max(weights, key=weights.__getitem__, default=k0)
-    if not weights or weights[best] == -np.inf:
+    best = max(weights, key=lambda k: weights[k][0], default=k0)
+    if not weights or weights[best][0] == -np.inf:
         return _of_spectrum(fit, data)
-    limit, determined = float(np.sqrt(L / M)), best < max(weights)
-    return of_weights(weights, fit.spectrum.full_rank, limit, determined=determined)
+    return of_weights(weights, size, determined=best < max(weights))
 
 
 def _most(fit: PCAFit) -> int:

@@ -8,6 +8,7 @@ cells. A full fit gains more than that. Data that have the noise of the model ga
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ FEWEST = 4
 FEWEST_IN_ORDER = 4
 # Share of a component's squares above which it consists of a single row or column.
 MOST_OF_IT = 0.5
+# Most columns of which all orders are compared, and the number of random ones for more.
+MOST_TO_PERMUTE, N_ORDERS = 4, 19
 # Components per column above which they may have absorbed the correlation of neighbours.
 SMOOTH = 0.1
 # Most features among which correlations are compared.
@@ -103,6 +106,20 @@ def taken_in_order(Z: FloatArray, adjacent: NDArray[np.bool_], n_components: int
     if n_components <= SMOOTH * Z.shape[1] or Z.shape[0] < FEWEST:
         return frozenset()
     return frozenset({"neighbours"} if _alike(Z, adjacent)[1] > LEAST_GAIN else ())
+
+
+def other_orders(p: int) -> list[NDArray[np.intp]]:
+    """Orders of p columns to compare theirs with: all others if there are few, or 19 random ones.
+
+    An order and its reverse have the same neighbours, and count as one.
+    """
+    own = np.arange(p)
+    if p <= MOST_TO_PERMUTE:
+        every = [np.array(order) for order in permutations(range(p)) if order[0] < order[-1]]
+    else:
+        rng = np.random.default_rng(0)
+        every = [rng.permutation(p) for _ in range(N_ORDERS)]
+    return [order for order in every if (order != own).any()]
 
 
 def _is_single(values: FloatArray) -> bool:

@@ -60,7 +60,6 @@ RULES = {
     "Marchenko–Pastur edge": "all that is stronger than pure noise could be",
     "Gavish–Donoho": "all that makes the denoised table more accurate",
     "parallel analysis": "all that is stronger than in simulated noise",
-    "most probable": "the largest of the probabilities on this page",
     "ScreeNOT": "all that makes the denoised table more accurate, whatever the noise",
     "sign flips": "all that is stronger than in the data with random signs",
     "bi-cross-validation": "what best predicts blocks that were held out",
@@ -72,10 +71,8 @@ GLOSSARY = {
     "component": "A direction in which features vary together; also called a dimension.",
     "if the noise is as assumed": "Probabilities hold if the noise is normal, and differs between "
     "features and samples only as the noise model allows, which the page names.",
-    "detection limit": "Components count if their variance exceeds √(p/n) times that of the noise, "
-    "with p features and n samples. Weaker ones cannot be told apart from noise.",
-    "at least": "The number kept is the largest k for which the probability of k components or "
-    "more is 75 %.",
+    "recoverable": "Components count if more than half of the direction that is found for them is "
+    "right. The direction of a weaker one would be mostly noise.",
     "deviations from the model": "Where residuals contradict the noise model, or every further "
     "component raises the evidence, numbers have no probabilities. EVB's number is kept.",
     "evidence": "The probability of the data under a model, averaged over its parameters. "
@@ -95,7 +92,7 @@ def linked(text: str) -> str:
 
     html = str(escape(text))
     for number, word in enumerate(GLOSSARY, start=1):
-        if word not in ("component", "at least"):
+        if word != "component":
             html = html.replace(word, f'<a href="#word-{number}">{word}</a>', 1)
     return Markup(html)
 
@@ -141,10 +138,7 @@ def noise_unit(model: FittedPCA) -> str:
 
 def rules(summary: Summary, ranks: RankReport) -> dict[str, int]:
     """The number of components on this page, and by other rules."""
-    beside = {KEPT: summary.rank, "most probable": summary.most_probable}
-    hidden = {DEFAULT, "most probable"}
-    found = beside | {name: k for name, k in ranks.ranks().items() if name not in hidden}
-    return {name: k for name, k in found.items() if k is not None}
+    return {KEPT: summary.rank} | {name: k for name, k in ranks.ranks().items() if name != DEFAULT}
 
 
 def agreement(found: Mapping[str, int]) -> str:

@@ -45,18 +45,18 @@ def left_out(
     The strength is in units of `noise_variance`, the noise of a fit that counts them as noise.
     The first row stands for all components below the detection limit, which cannot be seen.
     """
-    unit, (L, M), k = spectrum.at_unit_scale(), spectrum.shape, ranks.rank
+    unit, (L, M), k = spectrum.at_unit_scale(), spectrum.shape, int(ranks.detectable.argmax())
     if not noise_variance > 0 or k >= min(L, M):
         return np.empty((0, 2))
     s2 = float(tail_sums(unit)[min(k, unit.singular_values.size)] / ((L - k) * (M - k)))
     unseen = unit.scale * np.sqrt(s2) / np.sqrt(noise_variance)
     if not EXACT < unseen < 1 / NOISELESS:
         return np.empty((0, 2))
-    probable = np.cumsum(ranks.probabilities[::-1])[::-1][kept + 1 :]
+    probable = np.cumsum(ranks.detectable[::-1])[::-1][kept + 1 :]
     m = min(int(np.count_nonzero(probable > LEAST)), unit.singular_values.size - kept)
     found = strengths(unit.singular_values[kept : kept + max(m, 0)], s2, (L, M))
     pairs = np.column_stack([found, probable[: found.size]])
-    below = [below_the_limit() * ranks.limit, 1.0]
+    below = [below_the_limit() * np.sqrt(L / M), 1.0]
     return np.asarray(np.vstack([below, pairs]) * [unseen**2, 1.0])
 
 

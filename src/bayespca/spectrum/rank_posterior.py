@@ -1,10 +1,11 @@
 """The probability of each number of components, from the singular values alone.
 
 The model is that of probabilistic PCA: M rows of N(0, σ²(I + U diag(v) Uᵀ)), with U a random
-orthonormal frame of k directions. A component is counted if it is above the detection limit,
-v > √(L/M): one below it cannot be seen, however large the matrix (Baik, Ben Arous and Péché 2005).
-The likelihood is averaged over U, over the strengths v and over σ²; docs/rank.md has the derivation
-and figures.
+orthonormal frame of k directions. The k components are above the detection limit, v > √(L/M): one
+below it cannot be seen, however large the matrix (Baik, Ben Arous and Péché 2005). Those are
+counted that are also `recoverable`: just above the limit a component shows, but the direction that
+is found for it is mostly noise. The likelihood is averaged over U, over the strengths v and over
+σ²; docs/rank.md has the derivation and figures.
 
 `strengths` has the prior of components; σ² has density 1/σ². Probabilities hold if the noise is as
 assumed: normal, independent, of equal variance.
@@ -16,14 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp, ndtr
 
 from . import spheres
 from .noise import rounding_floor, tail_sums
 from .rank_rules import marchenko_pastur
 from .records import FloatArray, RankPosterior, Spectrum
 from .spheres import Squares
-from .strengths import Ranks, Strengths, log_density, log_prior, strengths
+from .strengths import Ranks, Strengths, log_density, log_prior, recoverable, strengths
 
 # Log-likelihood ratio beyond which a component is certain, whatever the others are.
 SURE = 46.0
@@ -51,7 +52,7 @@ def posterior_of_rank(
     noise_variance: float | None = None,
     per_component: float = 0.0,
 ) -> RankPosterior:
-    """Probability of each number of components above the detection limit.
+    """Probability of each number of recoverable components.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -76,13 +77,13 @@ def posterior_of_rank(
     """
     unit = spectrum.at_unit_scale()
     given = None if noise_variance is None else noise_variance / unit.scale / unit.scale
-    size, (L, M) = unit.singular_values.size, unit.shape
+    size = unit.singular_values.size
     exact = _exact_rank(unit, given)
     # With as many components as directions, nothing would be left to estimate the noise from.
     most = min(size, unit.full_rank - (given is None))
     if exact is not None or most < 1:
         certain = 0 if exact is None else min(exact, size)
-        return of_weights({certain: 0.0}, size, float(np.sqrt(L / M)))
+        return of_weights({certain: (0.0, np.eye(certain + 1)[-1])}, size)
     start = min(marchenko_pastur(unit, given), most)
     most = min(most, max(unit.full_rank // 2, start + AHEAD))
     return _found(_problem(unit, given, start, per_component), start, most, size)
@@ -90,7 +91,7 @@ def posterior_of_rank(
 
 def log_evidence(
     spectrum: Spectrum, rank: int, *, sure: int = 0, per_component: float = 0.0
-) -> float:
+) -> tuple[float, FloatArray]:
     """Log evidence of exactly `rank` components above the limit, σ² integrated out, in nats.
 
     It can be compared between spectra of the same shape: those of data whose columns and rows were
@@ -100,10 +101,12 @@ def log_evidence(
     """
     unit = spectrum.at_unit_scale()
     if _exact_rank(unit, None) is not None:
-        return -np.inf
+        return -np.inf, np.ones(1)
     problem = _problem(unit, None, rank, per_component)
-    evidence = float(_log_evidence(problem, sure, rank, rank)[-1])
-    return evidence + _of_sure(problem, sure, rank) - 0.5 * problem.L * problem.M * problem.log_unit
+    found, shares = _log_evidence(problem, sure, rank, rank)
+    evidence = float(found[-1])
+    evidence += _of_sure(problem, sure, rank) - 0.5 * problem.L * problem.M * problem.log_unit
+    return evidence, shares[-1]
 
 
 def n_sure(spectrum: Spectrum, rank: int) -> int:
@@ -227,7 +230,7 @@ def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
     for _ in range(WINDOWS):
         first = _n_sure(problem, centre, cap)
         last = min(max(centre, first) + ahead, cap, first + MOST)
-        evidence = _log_evidence(problem, first, last, centre)
+        evidence, shares = _log_evidence(problem, first, last, centre)
         last = first + evidence.size - 1
         weight = _with_prior(problem, evidence, first)
         best = first + int(np.argmax(weight))
@@ -239,8 +242,8 @@ def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
             break
     flat = np.flatnonzero(np.diff(weight) == 0)
     end = int(flat[0]) if flat.size else weight.size - 1
-    known = {first + i: float(w) for i, w in enumerate(weight)}
-    return of_weights(known, size, problem.limit, determined=best < first + end)
+    known = {first + i: (float(weight[i]), shares[i]) for i in range(weight.size)}
+    return of_weights(known, size, determined=best < first + end)
 
 
 def _beyond(problem: _Problem, first: int) -> int:
@@ -249,16 +252,23 @@ def _beyond(problem: _Problem, first: int) -> int:
 
 
 def of_weights(
-    weights: dict[int, float], size: int, limit: float, *, determined: bool = True
+    known: dict[int, tuple[float, FloatArray]], size: int, *, determined: bool = True
 ) -> RankPosterior:
-    """The posterior of numbers with these logs of prior times evidence; others are impossible."""
+    """The posterior of the number of recoverable components, from those of all components.
+
+    For each number of all components, `known` has the log of prior times evidence, and the
+    probabilities that 0, 1, 2, … of them are recoverable; other numbers are impossible.
+    """
     log_weights = np.full(size + 1, -np.inf)
-    for k, weight in weights.items():
+    for k, (weight, _) in known.items():
         log_weights[k] = weight
     share = np.exp(log_weights - log_weights.max())
     relative = log_weights - log_prior(np.arange(size + 1))
     relative -= relative[int(share.argmax())]
-    return RankPosterior(share / share.sum(), relative, limit, determined)
+    recoverable = np.zeros(size + 1)
+    for k, (_, split) in known.items():
+        recoverable[: split.size] += share[k] / share.sum() * split
+    return RankPosterior(recoverable, share / share.sum(), relative, determined)
 
 
 def _with_prior(problem: _Problem, evidence: FloatArray, first: int) -> FloatArray:
@@ -320,17 +330,21 @@ def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
     return np.asarray(0.5 * (low + high) + 0.5 * (high - low) * np.cos(angles))
 
 
-def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> FloatArray:
+def _log_evidence(
+    problem: _Problem, first: int, last: int, centre: int
+) -> tuple[FloatArray, list[FloatArray]]:
     """Log evidence of the ranks from `first` on, where the first `first` components are sure.
 
-    It ends at `last`, or at the first rank beyond `centre` that is next to impossible.
+    It ends at `last`, or at the first rank beyond `centre` that is next to impossible. For each
+    rank there are also the probabilities that 0, 1, 2, … of its components are recoverable.
     """
     ranks = np.arange(first, last + 1, dtype=np.int64)
     nodes = _nodes(problem, ranks)
     noise = np.exp(nodes)
     n = last - first
     bulk = spheres.lumped(problem.squares, first, last)
-    grid = strengths(problem.limit, problem.M, float(problem.g2[first] / noise.min()) if n else 0.0)
+    largest = float(problem.g2[first] / noise.min()) if n else 0.0
+    grid = strengths(problem.L, problem.M, largest)
     bounds = (0.5 * float(grid.s.min()) / noise.max(), 0.5 / noise.min())
     table = spheres.sphere_table(bulk, n, problem.L - ranks[:-1].astype(float), bounds)
     log_t = np.log(0.5 * grid.s / noise[:, None])
@@ -339,7 +353,12 @@ def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> Floa
     orders, prior = gammaln(ranks + 1) - gammaln(first + 1), log_prior(ranks)
     orders = orders + problem.per_component * np.minimum(ranks, problem.squares.full_rank // 2)
     of_noise, found = _of_noise(problem, first, nodes), np.full(n + 1, -np.inf)
+    shares = []
     for i in range(n + 1):
+        log_noise = float(rooms.log_noise[i])
+        shares.append(
+            np.convolve(_of_sure_ones(problem, first, log_noise), chain.shares(log_noise))
+        )
         at_nodes = chain.log_sum + rooms.gain(i, nodes) + orders[i] + of_noise
         found[i] = _over_noise(problem, ranks[i : i + 1], nodes, at_nodes[None, :])[0]
         weight = found + prior
@@ -347,7 +366,20 @@ def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> Floa
             break
         fit = table(i, log_t) + bulk.values[i] * t - spread
         chain.add(fit + rooms.worth(i, grid, chain.larger), float(rooms.log_noise[i + 1]))
-    return found[: i + 1]
+    return found[: i + 1], shares
+
+
+def _of_sure_ones(problem: _Problem, first: int, log_noise: float) -> FloatArray:
+    """Probabilities that 0, 1, … of the first components are recoverable.
+
+    Each strength is known but for its sampling error, √(2/M) in log(1 + v).
+    """
+    shares = problem.shares(problem.g2[:first], float(np.exp(log_noise)))
+    above = -np.log1p(-np.minimum(shares, 1 - 1e-15)) - np.log1p(recoverable(problem.L, problem.M))
+    number = np.ones(1)
+    for chance in ndtr(above * np.sqrt(problem.M / 2)):
+        number = np.append(number * (1 - chance), 0.0) + np.append(0.0, number * chance)
+    return number
 
 
 def _of_noise(problem: _Problem, first: int, nodes: FloatArray) -> FloatArray:
@@ -400,30 +432,57 @@ def _interpolated(nodes: FloatArray, values: FloatArray, at: FloatArray) -> Floa
 
 
 class _Chain:
-    """The integral over strengths v₁ > v₂ > …, one component after the other, at each node."""
+    """The integral over strengths v₁ > v₂ > …, one component after the other, at each node.
+
+    It is kept apart by the number of recoverable strengths: once one is too weak to be recovered,
+    all that follow it are.
+    """
 
     def __init__(self, grid: Strengths, nodes: FloatArray) -> None:
         self.grid, self.nodes = grid, nodes
         self.log_sum = np.zeros(nodes.size)
         self.larger: tuple[FloatArray, float] | None = None
-        self._scale = np.zeros(nodes.size)
-        self._above = np.zeros((nodes.size, grid.v.size))
+        # Log integrals with all strengths recoverable, and with 0, 1, … of them.
+        self._all, self._some = np.zeros(nodes.size), np.full((0, nodes.size), -np.inf)
+        # The same with the last strength above each point of the grid.
+        self._above = np.zeros((nodes.size, grid.v.size - grid.strong))
+        self._beyond = np.zeros((0, nodes.size, grid.strong))
 
     def add(self, fit: FloatArray, log_noise: float) -> None:
         """Add a component; `larger` becomes the mean share of all that exceed each strength."""
-        terms = fit + self.grid.log_prior + self._above
-        top = terms.max(axis=1)
-        weights = np.exp(terms - top[:, None])
-        self._scale = self._scale + top
-        above = _from_the_end(weights)
-        self.log_sum = self._scale + np.log(weights.sum(axis=1))
-        with np.errstate(divide="ignore"):
-            self._above = np.log(above)
-        row = int(np.argmin(np.abs(self.nodes - log_noise)))
-        shares = _from_the_end(weights[row] * self.grid.s)
-        known = above[row] > 1e-12 * above[row, 0]
-        mean = np.where(known, shares / np.where(known, above[row], 1.0), self.grid.s)
+        terms, strong = fit + self.grid.log_prior, self.grid.strong
+        high = terms[:, strong:] + self._above
+        last = np.broadcast_to(self._all[None, :, None], (1, self.nodes.size, strong))
+        low = terms[:, :strong] + np.concatenate([self._beyond, last])
+        self._all, self._above = _summed(high)
+        self._some, self._beyond = _summed(low)
+        self.log_sum = logsumexp(np.append(self._some, self._all[None], axis=0), axis=0)
+        row = self._at(log_noise)
+        weights = np.append(
+            np.exp(low[:, row] - self.log_sum[row]).sum(axis=0),
+            np.exp(high[row] - self.log_sum[row]),
+        )
+        above, shares = _from_the_end(weights), _from_the_end(weights * self.grid.s)
+        known = above > 1e-12 * above[0]
+        mean = np.where(known, shares / np.where(known, above, 1.0), self.grid.s)
         self.larger = mean, log_noise
+
+    def shares(self, log_noise: float) -> FloatArray:
+        """Probabilities that 0, 1, … of the components so far are recoverable."""
+        row = self._at(log_noise)
+        return np.exp(np.append(self._some[:, row], self._all[row]) - self.log_sum[row])
+
+    def _at(self, log_noise: float) -> int:
+        return int(np.argmin(np.abs(self.nodes - log_noise)))
+
+
+def _summed(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Logs of the sums of exp over the last axis, and of those over later points of it."""
+    top = terms.max(axis=-1, keepdims=True)
+    weights = np.exp(terms - top)
+    with np.errstate(divide="ignore"):
+        later = top + np.log(_from_the_end(weights))
+    return top[..., 0] + np.log(weights.sum(axis=-1)), later
 
 
 def _from_the_end(weights: FloatArray) -> FloatArray:

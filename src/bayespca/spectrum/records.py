@@ -416,20 +416,9 @@ def holding(singular_values: Vector, share: float) -> int:
     return int(np.searchsorted(held, share * held[-1])) + 1
 
 
-# A component is kept if the probability that there are so many is at least this: counting one that
-# is not there is three times as bad as missing one.
-SUPPORTED = 0.75
-
-
-def supported(probabilities: FloatArray) -> int:
-    """The largest number k for which P(at least k) is `SUPPORTED` or more."""
-    at_least = np.cumsum(probabilities[::-1])[::-1]
-    return int(np.flatnonzero(at_least >= SUPPORTED * at_least[0]).max())
-
-
 @dataclass(frozen=True)
 class RankPosterior:
-    """Probability of each number of components above the detection limit.
+    """Probability of each number of recoverable components.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -444,19 +433,21 @@ class RankPosterior:
     Attributes
     ----------
     probabilities
-        Index = number of components. Those far from the most probable one are 0.
+        Index = number of components whose direction can be recovered (`strengths.recoverable`).
+    detectable
+        The same for all components above the detection limit √(L/M), recoverable or not. Numbers
+        far from the most probable one are 0.
     log_evidence
-        Log evidence of each, in nats, relative to that of the most probable one; −∞ far from it.
-    limit
-        √(L/M): the variance of a component over that of the noise must exceed it to be counted.
+        Log evidence of each number of detectable components, in nats, relative to that of the most
+        probable one; −∞ far from it.
     determined
         Whether the evidence falls beyond some number. Where it rises up to the largest number that
         can be told apart from noise, as in spectra without a gap, the probabilities mean nothing.
     """
 
     probabilities: FloatArray
+    detectable: FloatArray
     log_evidence: FloatArray
-    limit: float
     determined: bool = True
 
     @property

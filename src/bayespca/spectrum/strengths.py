@@ -7,6 +7,7 @@ not depend on the number of strong ones.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,21 +34,46 @@ def log_prior(ranks: Ranks | int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Strengths:
-    """A grid of strengths v with s = v/(1 + v), and log prior times width of each."""
+    """A grid of strengths v with s = v/(1 + v), and log prior times width of each.
+
+    Those from index `strong` on are recoverable.
+    """
 
     v: FloatArray
     s: FloatArray
     log_prior: FloatArray
+    strong: int
 
 
-def strengths(limit: float, M: float, largest: float) -> Strengths:
-    """Equal steps in log(1 + v), in which a strong component has the same width everywhere."""
-    width, low = np.sqrt(2 / M), np.log1p(limit)
-    high = max(np.log(max(largest / M, 1.0)), low) + 6 * width + 12 / (M / 2 + 1)
-    n = int(np.clip(np.ceil((high - low) / (STEP * width)), FEWEST, LARGEST_GRID))
-    u = low + (high - low) * (np.arange(n) + 0.5) / n
+def recoverable(L: float, M: float) -> float:
+    """The strength from which a component can be recovered: its direction is more than half right.
+
+    Of the direction that is found, on the shorter side of an L×M matrix, a share of
+    (1 − α/τ²)/(1 + α/τ) lies in the true one (Paul 2007; Benaych-Georges and Nadakuditi 2012),
+    where α is the ratio of the sides and v = τ·max(1, L/M). It is one half at τ² − ατ − 2α = 0,
+    which is √2 to 2 times the detection limit.
+    """
+    alpha = min(L, M) / max(L, M)
+    tau = 0.5 * (alpha + math.sqrt(alpha * alpha + 8 * alpha))
+    return tau * max(1.0, L / M)
+
+
+def strengths(L: float, M: float, largest: float) -> Strengths:
+    """Equal steps in log(1 + v), in which a strong component has the same width everywhere.
+
+    There are steps from the limit to the recoverable strength, and from there on.
+    """
+    limit, width = float(np.sqrt(L / M)), np.sqrt(2 / M)
+    low, cut = np.log1p(limit), np.log1p(recoverable(L, M))
+    high = max(np.log(max(largest / M, 1.0)), cut) + 6 * width + 12 / (M / 2 + 1)
+    below, above = (
+        int(np.clip(np.ceil(span / (STEP * width)), FEWEST // 2, LARGEST_GRID // 2))
+        for span in (cut - low, high - cut)
+    )
+    steps = np.repeat([(cut - low) / below, (high - cut) / above], [below, above])
+    u = low + np.cumsum(steps) - 0.5 * steps
     v = np.expm1(u)
-    return Strengths(v, v / (1 + v), log_density(u, limit) + np.log((high - low) / n))
+    return Strengths(v, v / (1 + v), log_density(u, limit) + np.log(steps), below)
 
 
 def log_density(u: FloatArray, limit: float) -> FloatArray:

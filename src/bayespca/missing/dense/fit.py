@@ -21,7 +21,7 @@ from bayespca.lowrank.holes import IncompleteRows, digests_of_cells
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observed_spectrum import ObservedSpectrum, spectrum_of_observed
-from bayespca.lowrank.records import PCAFit, spectrum_as_if_complete
+from bayespca.lowrank.records import NoiseFound, PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
@@ -46,7 +46,7 @@ from .chart import DenseChart
 from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
-from .posterior import for_all_columns, mean_noise, noise_found
+from .posterior import for_all_columns, mean_noise, noise_found, scales_from
 from .scales import Beginning, NoiseScales
 from .start import clipped, random_start, start, start_with_all, with_equal_cells, with_one_more
 from .state import DenseProblem, DenseState
@@ -74,8 +74,11 @@ def fit(
     rounded: bool = False,
     init: str = "closed",
     engine: str = "auto",
+    begin: NoiseFound | None = None,
 ) -> PCAFit:
     """Fit a matrix with holes, or without; options are those of `BayesianPCA`.
+
+    The search for the noise starts from `begin`, the noise of a similar fit, if there is one.
 
     `error_std` holds standard deviations S of the measurement errors of cells; an infinite one is a
     hole. Noise then has the variance σ²·S², times the factors of the noise model. The fit reports
@@ -87,6 +90,7 @@ def fit(
     asked: dict[str, Any] = {"noise": noise, "error_std": error_std, "rounded": rounded}
     table = holes_table(X, center=center, scale=scale, **asked)
     model = dense_model(table, form, noise=noise, init=init, engine=engine)
+    model = replace(model, begin=begin)
     # The passes of an iteration on Dask are too short to report progress.
     with watched(None):
         return inference.fit(model, table, looping)
@@ -130,6 +134,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     engine: str = "auto"
     lends: DenseModel | None = None
     borrows_noise: bool = False
+    begin: NoiseFound | None = field(default=None, repr=False)
 
     # --- the iteration -------------------------------------------------------------------------
 
@@ -176,9 +181,8 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         units = None if data.errors is None else data.errors.rows
         row_units = None if units is None else 1 / units
         begin = Beginning(rows, self.noise, data.relative_units, row_units, self.estimate)
-        begun = [
-            replace(self._start(rows, scales, rng), scales=scales) for scales in begin.starts()
-        ]
+        starts = begin.starts() if self.begin is None else [scales_from(self.begin, data)]
+        begun = [replace(self._start(rows, scales, rng), scales=scales) for scales in starts]
         known = data.errors is not None and data.errors.cells is not None
         return [with_equal_cells(state, rows) for state in begun] if known else begun
 

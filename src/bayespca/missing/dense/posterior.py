@@ -14,11 +14,12 @@ from bayespca.lowrank.cells import CellScales
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import NoiseFound
 from bayespca.lowrank.rows import Columns
-from bayespca.lowrank.scales import Scales, nats_per_component, probability_of_outlier
+from bayespca.lowrank.scales import Scales, given, nats_per_component, probability_of_outlier
 from bayespca.lowrank.tails import NORMAL, Tails
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .data import HolesTable
+from .scales import NoiseScales
 from .state import DenseProblem, DenseState, mean_squares_of_rows
 
 
@@ -93,6 +94,17 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
         outliers[:, table.live] = _of_rows(cells.probability_of_outlier, 0.0, table)
         found = replace(found, outliers=outliers, degrees_of_freedom=2 * cells.shape)
     return found
+
+
+def scales_from(found: NoiseFound, table: HolesTable) -> NoiseScales:
+    """The scales of rows and columns that `noise_found` would report as `found`."""
+    rows = columns = None
+    if found.features is not None:
+        columns = given(found.features[table.live] / table.rows.unit**2).at_unit_scale()
+    if found.samples is not None:
+        kept = found.samples if table.kept is None else found.samples[table.kept]
+        rows = given(kept[table.rows.places]).at_unit_scale()
+    return NoiseScales(rows, columns, table.relative_units)
 
 
 def _mean_of_rows(state: DenseState, table: HolesTable) -> float:
