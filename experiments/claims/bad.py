@@ -104,7 +104,7 @@ KINDS = {
     "one row dominates a component": Kind(with_a_row, 2, "dominating-row", PLAIN),
     "the same, nothing chosen": Kind(with_a_row, 2, "outlying-rows"),
     "rows in order and correlated: independent random walks": Kind(walks, 0, "ordered-rows"),
-    "nearly every direction kept": Kind(nearly_full, 9, "near-rank-bound", PLAIN),
+    "nearly every direction kept": Kind(nearly_full, 9, "not-determined", PLAIN),
     "a column that equals another": Kind(with_a_copy, 2, "dependent-columns"),
     "a column that is the sum of others": Kind(with_a_sum, 2, "dependent-columns"),
     "counts in a normal model": Kind(counted, None, "counts", PLAIN),

@@ -15,6 +15,8 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from bayespca.spectrum import recoverable_strength
+
 SHAPES = ((30, 13), (60, 20), (100, 40), (200, 15), (40, 90))
 KINDS = ("white", "columns", "rows", "both", "t3", "gross", "ar", "poisson")
 # Of the largest number of components, and their strengths over the limit.
@@ -31,7 +33,7 @@ Drawn = tuple[np.ndarray, np.ndarray | None]
 
 @dataclass(frozen=True)
 class Made:
-    """A data set, the kind of its noise, and how many components are above the limit.
+    """A data set, the kind of its noise, and how many components can be recovered.
 
     `white` are the same data for one who knows the noise, where it can be made white.
     """
@@ -61,12 +63,9 @@ def made(kind: str, n_sets: int) -> Iterator[Made]:
         n, p = SHAPES[seed % len(SHAPES)]
         t = rng.uniform(0, STRONGEST, int(rng.integers(MOST + 1)))
         X, white = NOISES[kind](parts_of(rng, n, p, t), rng)
-        yield Made(X, white, kind, truth_of(kind, t))
-
-
-def truth_of(kind: str, strengths: np.ndarray) -> int:
-    """Counts have exposures besides, which are a component far above the limit."""
-    return int((strengths > 1).sum()) + (kind == "poisson")
+        least = recoverable_strength(p, n - 1) / np.sqrt(p / (n - 1))
+        # Counts have exposures besides, which are a component far above the limit.
+        yield Made(X, white, kind, int((t > least).sum()) + (kind == "poisson"))
 
 
 def parts_of(rng: np.random.Generator, n: int, p: int, strengths: np.ndarray) -> Parts:

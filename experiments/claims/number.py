@@ -17,9 +17,8 @@ import numpy as np
 from bayespca import BayesianPCA
 from bayespca.datasets import noisy
 from bayespca.spectrum import minka
-from bayespca.spectrum.records import SUPPORTED
 
-from ..comparing import NOTHING, Comparison, claim, percent, shown
+from ..comparing import NOTHING, Comparison, claim, shown
 from ..data import Data, Missing
 from ..noise.ranks import KINDS as NOISES
 from ..noise.ranks import LARGE, SEEDS
@@ -46,17 +45,17 @@ QUICK_NOISES = ("white", "both")
 # Parallel analysis: permutations, and the quantile of their singular values that is to be exceeded.
 PERMUTATIONS, QUANTILE = 20, 0.95
 
-DEFAULT, EVB, PROBABLE, PARALLEL = "default", "EVB", "most probable", "parallel analysis"
+DEFAULT, EVB, PARALLEL = "default", "EVB", "parallel analysis"
 # Minka's evidence of data as they are, and with columns of variance 1.
 MINKA, SCALED = "Minka", "Minka, scaled"
-BOUNDS = (0.9, 0.75, 0.5)
+BOUNDS = (0.9, 0.75)
 
 
 def of_bound(bound: float) -> str:
     return f"≥ {bound:.0%}"
 
 
-RULES = (DEFAULT, EVB, PROBABLE, *map(of_bound, BOUNDS), PARALLEL, MINKA, SCALED)
+RULES = (DEFAULT, EVB, *map(of_bound, BOUNDS), PARALLEL, MINKA, SCALED)
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,6 @@ def numbers(case: Case, seeds: Iterable[int]) -> Numbers:
         evb = model.n_components_ if known is None else real.evb(X)
         rules[DEFAULT].append(model.n_components_)
         rules[EVB].append(evb)
-        rules[PROBABLE].append(evb if known is None else int(known.argmax()))
         for bound in BOUNDS:
             rules[of_bound(bound)].append(evb if known is None else at_least(known, bound))
         rules[PARALLEL].append(parallel_analysis(X, seed))
@@ -241,20 +239,12 @@ def _lines(run: Run, results: dict[Case, Numbers], n: int) -> Iterator[Compariso
     for group, one in groups.items():
         if (announced := one.announced) is not None and not run.quick:
             yield claim(
-                f"{group}: calibration error of the most probable number",
+                f"{group}: calibration error",
                 f"at most {run.printed['error']}",
                 f"{announced.error:.3f}",
                 holds=announced.error <= run.printed["error"],
             )
     whole = Numbers.joined(results.values())
-    same = whole.rules[DEFAULT] == whole.rules[of_bound(SUPPORTED)]
-    yield claim(
-        f"the default keeps a component that is there with at least {SUPPORTED:.0%}, or EVB's "
-        "number without a probability",
-        "always",
-        f"{percent(int(same.sum()), same.size)}",
-        holds=bool(same.all()),
-    )
     yield shown("data sets without a probability", f"{(~whole.determined).mean():.0%}")
 
 
@@ -276,8 +266,8 @@ def _rules(results: dict[Case, Numbers]) -> Table:
     ]
     header = ("group", "data", "true number", *RULES, "default: too many by")
     caption = (
-        "How often each rule is right. Where no probability is announced, the most probable number "
-        "and the bounds are EVB's number."
+        "How often each rule is right. Where no probability is announced, the default and the "
+        "bounds are EVB's number."
     )
     return Table(caption, header, tuple(rows))
 
@@ -289,7 +279,7 @@ def _probabilities(results: dict[Case, Numbers]) -> Table:
     ]
     header = (
         *("group", "data", "not determined", "P(= kept)", "right", "P(≥ kept)", "at least as many"),
-        *("most probable: announced", "right", "calibration error", "sampling gives up to"),
+        *("announced", "right", "calibration error", "sampling gives up to"),
         "log score",
     )
     caption = (

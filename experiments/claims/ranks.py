@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayespca.spectrum import Spectrum, posterior_of_rank, solve
+from bayespca.spectrum import Spectrum, posterior_of_rank, recoverable_strength, solve
 
 from ..comparing import Comparison, claim
 from ..drawing import panels
@@ -34,7 +34,7 @@ FAMILIES: dict[str, Strengths] = {
 
 
 def spectra(strengths: Strengths, n_sets: int) -> Iterator[tuple[Spectrum, int]]:
-    """Spectra of simulated data, and how many components are above the limit."""
+    """Spectra of simulated data, and how many components can be recovered."""
     rng = np.random.default_rng(0)
     for i in range(n_sets):
         n, p = SHAPES[i % len(SHAPES)]
@@ -44,7 +44,8 @@ def spectra(strengths: Strengths, n_sets: int) -> Iterator[tuple[Spectrum, int]]
         scores = rng.standard_normal((n, k)) * np.sqrt(t * np.sqrt(p / (n - 1)))
         X = scores @ W + rng.standard_normal((n, p))
         gamma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[: min(n - 1, p)]
-        yield Spectrum(gamma, (p, n - 1)), int((t > 1).sum())
+        least = recoverable_strength(p, n - 1) / np.sqrt(p / (n - 1))
+        yield Spectrum(gamma, (p, n - 1)), int((t > least).sum())
 
 
 WAYS: dict[str, Callable[[Spectrum], np.ndarray]] = {

@@ -6,6 +6,7 @@ a number that changes with one cell should not have been announced as nearly cer
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,8 +74,9 @@ class Announcement:
 
     @property
     def probability(self) -> float | None:
-        """Number named by a sentence: "at least" unless exactly so many is most probable."""
-        return self.exactly if self.most_probable == self.kept else self.at_least
+        """Number named by a sentence: that of the number, or of the range that is named instead."""
+        found = re.search(r"probability of (?:over |under )?([0-9.]+) %", self.words)
+        return None if found is None else float(found[1]) / 100
 
     @property
     def sure(self) -> bool:

@@ -259,7 +259,7 @@ def test_rank_rules():
     X = matrix()
     # The other rules need the rows themselves.
     spectral, whole = rank_report(lazy(X)).ranks(), rank_report(X).ranks()
-    assert {"EVB", "most probable", "Minka", "ScreeNOT", "parallel analysis"} <= set(spectral)
+    assert {"EVB", "kept by default", "Minka", "ScreeNOT", "parallel analysis"} <= set(spectral)
     assert spectral == {name: whole[name] for name in spectral}
 
 

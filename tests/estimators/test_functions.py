@@ -133,7 +133,7 @@ def test_rank_report_with_holes():
     assert report.n_components == BayesianPCA().fit(X).n_components_
     assert report.noise_models[report.noise] == 2
     noises = {f"EVB, {name}" for name in ("per-feature", "per-sample", "both")}
-    rules = {"kept by default", "most probable", "EVB", "sign flips"}
+    rules = {"kept by default", "EVB", "sign flips"}
     assert set(report.ranks()) == rules | noises
     rules = ("Minka", "Marchenko", "Gavish", "ScreeNOT", "parallel", "cross-validation", "half")
     assert all(rule in report.not_asked for rule in rules)

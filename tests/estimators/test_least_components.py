@@ -16,6 +16,10 @@ NOISE = np.random.default_rng(0).normal(size=(100, 20))
 CLASSES = np.arange(100) % 2
 
 
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
 def test_a_pipeline_gets_its_column():
     model = make_pipeline(BayesianPCA(min_components=1), LogisticRegression()).fit(NOISE, CLASSES)
     assert model[0].n_components_ == 1
@@ -128,13 +132,17 @@ def test_blocks_of_rows_leave_the_column():
 
 
 @pytest.mark.parametrize("noise", ["auto", "per-feature", "autoregressive"])
-@pytest.mark.parametrize("options", [{"min_components": 1}, {"n_components": "probable"}])
-def test_blocks_that_can_be_read_once_are_enough(options, noise):
-    X = NOISE * COLUMNS
-    model = BayesianPCA(noise=noise, **options).fit(iter(np.split(X, 4)))
+@pytest.mark.parametrize(("strength", "least"), [(0.0, 1), (1.0, 0)])
+def test_blocks_that_can_be_read_once_are_enough(strength, least, noise):
+    """EVB keeps no component: one is asked for, or is the most probable number."""
+    rng = np.random.default_rng(1)
+    weak = np.outer(rng.normal(size=100), strength * unit(rng.normal(size=20)))
+    X = (NOISE + weak) * COLUMNS
+    evb = BayesianPCA(noise=noise, n_components="evb").fit(iter(np.split(X, 4)))
+    assert evb.n_components_ == 0
+    model = BayesianPCA(noise=noise, min_components=least).fit(iter(np.split(X, 4)))
     assert model.noise_ != "isotropic"
-    # Rows in memory have variances for each number, and so may have another most probable one.
-    same = BayesianPCA(noise=model.noise_, min_components=1).fit(X)
+    same = BayesianPCA(noise=model.noise_, min_components=least).fit(X)
     assert model.n_components_ == same.n_components_ > 0
     assert model.noise_variance_ == pytest.approx(same.noise_variance_, rel=1e-6)
 

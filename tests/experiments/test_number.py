@@ -88,9 +88,9 @@ def test_probabilities_of_the_number_kept_are_of_data_sets_that_have_any():
     assert both.truth.size == len(both.posteriors) == 6
 
 
-def announcement(kept, at_least, exactly, most_probable):
+def announcement(kept, exactly, words):
     return real.Announcement(
-        *("x", (9, 3), kept, at_least, exactly, most_probable, "", "isotropic", 0.1), evb=kept
+        *("x", (9, 3), kept, 0.9, exactly, 3, words, "isotropic", 0.1), evb=kept
     )
 
 
@@ -100,11 +100,14 @@ def computed(said, changed):
 
 
 def test_what_is_announced_with_little_probability_or_changes_unannounced_is_named():
-    sure, unsure = announcement(3, 0.99, 0.95, 3), announcement(3, 0.9, 0.4, 3)
-    more, none = announcement(3, 0.9, 0.4, 4), announcement(3, None, None, None)
-    fine = [real.Stability(sure, (3, 3)), *(real.Stability(one, (2, 3)) for one in (unsure, none))]
-    assert computed([sure, more, none], fine) == [("none", "holds")] * 2
-    assert computed([unsure], []) == [("x", "differs"), ("none", "holds")]
+    sure = announcement(3, 0.95, "with a probability of 95 %")
+    several = announcement(3, 0.4, "from 2 to 4 with a probability of 93 %")
+    fewer = announcement(2, 0.1, "at least so many with a probability of 99 %, most probably 3")
+    none = announcement(3, None, "stand out; more cannot be told apart from deviations")
+    unsure = announcement(4, 0.1, "at least so many with a probability of 9 %, most probably 3")
+    fine = [real.Stability(sure, (3, 3)), *(real.Stability(one, (2, 3)) for one in (several, none))]
+    assert computed([sure, several, fewer, none], fine) == [("none", "holds")] * 2
+    assert computed([sure, unsure], []) == [("x", "differs"), ("none", "holds")]
     assert computed([], [real.Stability(sure, (3, 2))])[1] == ("x", "differs")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from bayespca.lowrank import patterns as patterns_module
 from bayespca.lowrank.compiled import by_loops
 from bayespca.lowrank.observing import observed, sorted_by_pattern
 from bayespca.lowrank.patterns import _hashes, patterns_of
-from bayespca.lowrank.rows import Columns, latent, sums_over_rows
+from bayespca.lowrank.rows import Columns, latent, misfits_of_rows, sums_over_rows
 
 from .patterns import SHAPES, fresh, one_by_one, own_rows, problem
 
@@ -128,6 +129,32 @@ def test_sums_are_those_over_all_rows(monkeypatch, many, integrated, alike):
     means, _ = latent(data, columns)
     plain = data.values @ columns.b[:, :3] - mask @ second[:, :3, 3]
     np.testing.assert_allclose(means, np.einsum("nhk,nk->nh", cov, plain) / 0.4, atol=1e-10)
+
+
+@pytest.mark.parametrize("many", [0.0, np.inf])
+@pytest.mark.parametrize("alike", [1, 100])
+def test_misfits_are_exact_where_columns_have_nearly_no_noise(monkeypatch, many, alike):
+    """Squares are 10⁷ times the misfit, and precisions differ by as much."""
+    monkeypatch.setattr(kernels, "MANY", many)
+    p, H, s2 = 9, 3, 0.4
+    columns = some_columns(p, H)
+    columns = replace(columns, b_cov=np.zeros_like(columns.b_cov))
+    root = np.where(np.arange(p) < 2, 3e-4, 1.0)
+    columns.b[:] /= root[:, None]
+    rng = np.random.default_rng(1)
+    holes = np.isnan(with_holes(200, p, alike=alike))
+    cells = rng.normal(size=(200, H)) @ (columns.b[:, :H] * root[:, None]).T
+    cells += columns.b[:, H] * root + root * rng.normal(size=(200, p))
+    data = observed(np.where(holes, np.nan, cells), center=False, scale=False)
+    columns.b[:] /= data.unit[:, None]
+    found = misfits_of_rows(data, columns, root=root)
+    ridge = np.diag(np.sqrt(s2 / columns.prior_a))
+    for i, there in enumerate(data.mask):
+        b, x = columns.b[there], data.values[i, there] / root[there]
+        stacked, target = np.vstack([b[:, :H], ridge]), np.append(x - b[:, H], np.zeros(H))
+        a = np.linalg.lstsq(stacked, target, rcond=None)[0]
+        misfit = float(((target - stacked @ a) ** 2).sum()) / s2
+        assert found.squares[i] == pytest.approx(misfit, rel=1e-5)
 
 
 def test_a_fit_is_the_same_either_way(monkeypatch):

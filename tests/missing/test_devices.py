@@ -14,6 +14,7 @@ from bayespca.arrays.packing import inverses, packed, packed_beside_last, times,
 from bayespca.inference import Checkpoint
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank import imputing, rows
+from bayespca.lowrank.from_complete import from_directions
 from bayespca.lowrank.noise_models import BOTH, PER_FEATURE, PER_SAMPLE
 from bayespca.lowrank.observing import observed
 from bayespca.missing.dense import step as vb
@@ -246,7 +247,7 @@ def test_a_posterior_of_complete_data(xp):
     Y = with_holes(40, 9)
 
     def record(like):
-        return read.from_directions(
+        return from_directions(
             mean=to_namespace(np.full(9, 3.0), like),
             scale=to_namespace(np.ones(9), like),
             components=to_namespace(W, like),

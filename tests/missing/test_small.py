@@ -73,13 +73,29 @@ def test_tiny_tables(seed, n, p, share, power, odd, options):
     np.testing.assert_array_equal(filled[~holes], X[~holes])
 
 
+def of_rank(n, p, rank, noise, *, has_hole):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)) + noise * rng.normal(size=(n, p))
+    X[3, 4] = np.nan if has_hole else X[3, 4]
+    return X
+
+
 @pytest.mark.parametrize("has_hole", [False, True])
 def test_nearly_as_many_components_as_can_be_found(has_hole):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 9)) @ rng.normal(size=(9, 12)) + 0.3 * rng.normal(size=(60, 12))
-    X[3, 4] = np.nan if has_hole else X[3, 4]
+    X = of_rank(200, 6, 4, 0.1, has_hole=has_hole)
     with pytest.warns(RankWarning, match="nearly as many as can be distinguished"):
         model = BayesianPCA(noise="isotropic").fit(X)
     assert "near-rank-bound" in model.status_
-    known = BayesianPCA(noise="isotropic", noise_variance=0.09).fit(X)
+    known = BayesianPCA(noise="isotropic", noise_variance=0.01).fit(X)
     assert "near-rank-bound" not in known.status_
+
+
+@pytest.mark.parametrize("has_hole", [False, True])
+def test_a_number_near_the_bound_that_is_not_determined_says_that_alone(has_hole):
+    X = of_rank(60, 12, 9, 0.3, has_hole=has_hole)
+    model = BayesianPCA(noise="isotropic").fit(X)
+    assert model.rank_posterior_ is None
+    assert "more cannot be told apart from deviations from the model" in str(model.status_)
+    assert "near-rank-bound" not in model.status_
+    with pytest.warns(RankWarning, match="nearly as many as can be distinguished"):
+        BayesianPCA(noise="isotropic", n_components=model.n_components_).fit(X)

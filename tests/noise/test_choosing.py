@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import noisy
@@ -13,6 +14,7 @@ from bayespca.lowrank.noise_models import NOISES
 from bayespca.noise import advice
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
+from bayespca.noise.signs import MOST_TO_PERMUTE, other_orders
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
@@ -121,3 +123,33 @@ def test_a_few_nats_are_not_worth_a_sentence(nats, said):
     fit = replace(fit, status=Status())
     better = replace(other, noise=replace(other.noise, evidence={"per-feature": nats}))
     assert (advice.CODE in advice.against(fit, better, "isotropic").status) == said
+
+
+# --- the order of columns ----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
+def test_noise_of_neighbours_needs_the_order_of_few_columns():
+    """By chance, columns of iris stand beside those that they resemble."""
+    X = noisy("ar", 200, 12, 2, random_state=0).X
+    assert BayesianPCA().fit(X).noise_ == "autoregressive"
+    assert BayesianPCA().fit(X[:, ::-1]).noise_ == "autoregressive"
+    iris = load_iris().data
+    assert BayesianPCA().fit(iris).noise_ != "autoregressive"
+    data = Complete(iris, ClosedForm(), inference.Looping(max_iter=500, tol=1e-8), Asked())
+    own = data.fit(NOISES["autoregressive"]).free_energy
+    assert own < data.fit(NOISES["isotropic"]).free_energy
+
+
+@pytest.mark.parametrize(("p", "count"), [(2, 0), (3, 2), (4, 11), (5, 19), (30, 19)])
+def test_orders_to_compare_with(p, count):
+    orders = other_orders(p)
+    assert len(orders) == count
+    assert all(sorted(order) == list(range(p)) for order in orders)
+    assert not any((order == np.arange(p)).all() for order in orders)
+    assert p > MOST_TO_PERMUTE or len({min(*both(order)) for order in orders}) == count
+
+
+def both(order):
+    """An order and its reverse, which have the same neighbours."""
+    return tuple(order.tolist()), tuple(order[::-1].tolist())

@@ -1,4 +1,4 @@
-"""The number of components that probabilities support, and data that determine none."""
+"""The most probable number of components, and data that determine none."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from sklearn.decomposition import FactorAnalysis
 
 from bayespca import BayesianPCA
 from bayespca.datasets import noisy
-from bayespca.spectrum.records import SUPPORTED, supported
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning"),
@@ -29,29 +28,14 @@ def like_wine(k, seed):
 # --- the rule ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("probabilities", "number"),
-    [
-        ([1.0], 0),
-        ([0.0, 0.0, 1.0], 2),
-        ([0.0, 0.2, 0.5, 0.3], 2),
-        ([0.3, 0.7], 0),
-        ([0.0, 0.25, 0.75], 2),
-    ],
-)
-def test_the_number_that_probabilities_support(probabilities, number):
-    assert supported(np.array(probabilities)) == number
-
-
 @pytest.mark.parametrize("kind", ["white", "columns", "rows", "both", "ar"])
-def test_what_is_kept_has_the_probability_that_it_needs(kind):
+def test_the_most_probable_number_is_kept(kind):
     for seed in range(3):
         model = BayesianPCA().fit(noisy(kind, 100, 15, 3, strength=0.5, random_state=seed).X)
-        k, probabilities = model.n_components_, model.rank_posterior_
-        if probabilities is None:
+        if model.rank_posterior_ is None:
             continue
-        assert probabilities.sum() == pytest.approx(1)
-        assert probabilities[k:].sum() >= SUPPORTED > probabilities[k + 1 :].sum()
+        assert model.rank_posterior_.sum() == pytest.approx(1)
+        assert model.n_components_ == np.argmax(model.rank_posterior_)
 
 
 def test_factors_that_evb_takes_for_noise_of_their_columns_are_found():
@@ -64,11 +48,10 @@ def test_factors_that_evb_takes_for_noise_of_their_columns_are_found():
     assert right["evb"] <= 2
 
 
-def test_the_rules_and_a_cap():
+def test_a_cap():
     X = like_wine(5, 0)
     free = BayesianPCA().fit(X)
-    probable = BayesianPCA(n_components="probable").fit(X)
-    assert probable.n_components_ == np.argmax(probable.rank_posterior_)
+    assert free.n_components_ > 2
     capped = BayesianPCA(n_components=2).fit(X)
     assert capped.n_components_ == 2
     assert capped.noise_ == free.noise_

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-SCALE, MEAN = 2.0, 2.0
+SCALES, MEAN = (2.0, 8.0), 2.0
 
 
 def log_sphere_average(a, n=4001):
@@ -77,7 +77,8 @@ def log_evidences(g2, p, M, largest, *, n=400, kept=0.9, seed=0):
     """Log evidence of each rank up to `largest`, relative to rank 0, by annealing over U and v.
 
     σ² is integrated out: ∫ (σ²)^(−Mp/2) e^(−Q/2σ²) dσ²/σ² = Γ(Mp/2)·(Q/2)^(−Mp/2), with Q the sum
-    of squares minus Σ s uᵀ diag(g²) u. Strengths over √(p/M) are half-Cauchy, cut off below 1.
+    of squares minus Σ s uᵀ diag(g²) u. Strengths over √(p/M) are half-Cauchy, cut off below 1, with
+    one of the scales, which are equally probable.
 
     Sequential Monte Carlo (Del Moral, Doucet and Jasra 2006): the likelihood is raised to powers
     from 0 to 1, with steps that keep the effective sample size at `kept` of n; after each step
@@ -85,8 +86,23 @@ def log_evidences(g2, p, M, largest, *, n=400, kept=0.9, seed=0):
     """
     rng, values = np.random.default_rng(seed), np.zeros(p)
     values[: len(g2)] = g2
-    found = [_log_evidence(values, M, k, n, kept, rng) for k in range(1, largest + 1)]
-    return np.array([0.0, *found])
+    found = [
+        [_sampled(values, M, k, n, kept, rng, scale)[0] for scale in SCALES]
+        for k in range(1, largest + 1)
+    ]
+    return np.append(0.0, logsumexp(found, axis=1) - np.log(len(SCALES)))
+
+
+def shares_above(g2, p, M, k, strength, *, n=2000, kept=0.9, seed=0):
+    """Probabilities that 0, 1, …, k of exactly k components are stronger than `strength`."""
+    rng, values = np.random.default_rng(seed), np.zeros(p)
+    values[: len(g2)] = g2
+    evidences, shares = [], []
+    for scale in SCALES:
+        evidence, v = _sampled(values, M, k, n, kept, rng, scale)
+        evidences.append(evidence)
+        shares.append(np.bincount((v > strength).sum(axis=1), minlength=k + 1) / n)
+    return np.exp(evidences - logsumexp(evidences)) @ shares
 
 
 def log_posterior(g2, p, M, **sampling):
@@ -100,22 +116,24 @@ def log_evidence_of_one(g2, p, M, n=100):
     """Log evidence of rank 1 relative to rank 0, by sums over log σ² and over angles of v."""
     values, limit = np.zeros(p), np.sqrt(p / M)
     values[: len(g2)] = g2
-    angles = np.arctan(1 / SCALE) + (np.pi / 2 - np.arctan(1 / SCALE)) * (np.arange(n) + 0.5) / n
-    v = SCALE * limit * np.tan(angles)
+    low = np.arctan(1 / np.array(SCALES))[:, None]
+    angles = low + (np.pi / 2 - low) * (np.arange(n) + 0.5) / n
+    v = (np.array(SCALES)[:, None] * limit * np.tan(angles)).ravel()
     noise = np.exp(np.linspace(-4, 2, 40)) * values.sum() / (p * M)
     of_noise = -M * p / 2 * np.log(noise) - values.sum() / (2 * noise)
     averages = [
         [log_sphere_average(s * values / (2 * one), 401) for s in v / (1 + v)] for one in noise
     ]
     both = of_noise[:, None] + np.array(averages) - M / 2 * np.log1p(v)
-    return float(logsumexp(both) - np.log(n) - logsumexp(of_noise))
+    return float(logsumexp(both) - np.log(v.size) - logsumexp(of_noise))
 
 
-def _log_evidence(values, M, k, n, kept, rng):
+def _sampled(values, M, k, n, kept, rng, scale):
+    """Log evidence of rank k, relative to rank 0, and strengths drawn from their posterior."""
     p = values.size
     limit = np.sqrt(p / M)
     U = np.linalg.qr(rng.standard_normal((n, p, p)))[0]
-    v = limit * SCALE * np.tan(rng.uniform(np.arctan(1 / SCALE), np.pi / 2, (n, k)))
+    v = limit * scale * np.tan(rng.uniform(np.arctan(1 / scale), np.pi / 2, (n, k)))
 
     def log_likelihood():
         rest = _unexplained(values, U, v)
@@ -136,8 +154,9 @@ def _log_evidence(values, M, k, n, kept, rng):
         precision = rng.gamma(power * M * p / 2, 1 / rate)
         _turn(U, v / (1 + v), power * precision / 2, values, rng)
         for width in (0.1, 0.3, 1.0, 3.0):
-            _strengthen(v, U, (power * M / 2, power * precision / 2), values, limit, width, rng)
-    return total
+            factors = power * M / 2, power * precision / 2
+            _strengthen(v, U, factors, values, (limit, scale), width, rng)
+    return total, v
 
 
 def _unexplained(values, U, v):
@@ -176,13 +195,13 @@ def _turn(U, s, factor, values, rng):
             U[:, :, i], U[:, :, j] = c * x + d * y, c * y - d * x
 
 
-def _strengthen(v, U, factors, values, limit, width, rng):
+def _strengthen(v, U, factors, values, prior, width, rng):
     """Metropolis moves of log v; all entries are independent given U and σ²."""
-    spread, pull = factors
+    (spread, pull), (limit, scale) = factors, prior
     squares = pull[:, None] * np.einsum("npk,p->nk", U[:, :, : v.shape[1]] ** 2, values)
 
     def log_density(v):
-        of_prior = np.log(v) - np.log1p((v / (SCALE * limit)) ** 2)
+        of_prior = np.log(v) - np.log1p((v / (scale * limit)) ** 2)
         return of_prior - spread * np.log1p(v) + squares * v / (1 + v)
 
     other = v * np.exp(width * rng.standard_normal(v.shape))

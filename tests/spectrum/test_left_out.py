@@ -10,7 +10,7 @@ from bayespca import BayesianPCA
 from bayespca.lowrank import imputing
 from bayespca.spectrum import Spectrum, posterior_of_rank
 from bayespca.spectrum.left_out import below_the_limit, left_out, strengths
-from bayespca.spectrum.strengths import MEAN, SCALE
+from bayespca.spectrum.strengths import MEAN, SCALES
 
 
 @pytest.mark.parametrize("shape", [(20, 300), (300, 20), (50.0, 49.5)])
@@ -24,7 +24,7 @@ def test_strengths_invert_what_large_matrices_show(shape):
 
 
 def test_what_is_below_the_limit_is_an_integral_over_the_prior():
-    density = lambda u: 1 / (1 + (u / SCALE) ** 2)  # noqa: E731
+    density = lambda u: 1 / (1 + (u / SCALES[0]) ** 2)  # noqa: E731
     below = quad(lambda u: u * density(u), 0, 1)[0]
     assert below_the_limit() == pytest.approx(MEAN * below / quad(density, 1, np.inf)[0], rel=1e-8)
 

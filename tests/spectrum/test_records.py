@@ -8,7 +8,7 @@ import pytest
 from bayespca.spectrum import METHODS, Spectrum, posterior_of_rank, solve
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.left_out import left_out
-from bayespca.spectrum.records import holding, n_with_room, supported
+from bayespca.spectrum.records import holding, n_with_room
 from bayespca.spectrum.spectra import Spectra, closed_forms
 
 GAMMA = np.array([9.0, 6.0, 2.0, 1.5, 1.0])
@@ -105,17 +105,6 @@ def test_variances_of_scores_and_loadings_are_those_of_the_moments():
 
 
 # --- numbers that differ -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("beyond", [1e-9, -1e-9])
-def test_the_number_that_is_supported(beyond):
-    """The largest of which there are so many, or more, with a probability of 75 %."""
-    probabilities = np.array([0.05, 0.2 - beyond, 0.3, 0.45 + beyond])
-    assert supported(probabilities) == (2 if beyond > 0 else 1)
-    assert supported(7 * probabilities) == supported(probabilities)
-    assert supported(np.array([0.3, 0.7])) == 0
-    assert supported(np.array([1.0])) == 0
-    assert supported(np.array([0.0, 0.0, 1.0])) == 2
 
 
 def test_nothing_is_left_out_where_there_is_no_noise():

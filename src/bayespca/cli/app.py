@@ -108,7 +108,7 @@ def fit(
             kinds.fit(data, reading.how(), other, outputs, as_json=json)
             return
         columns.check()
-        instead = fitting.of_numbers(stability=outputs.stability, **where.given())
+        instead = fitting.of_numbers(**outputs.drawn(), **where.given())
         choice = Choice(columns, fitting.cap(), fitting.seed, instead)
         work.fit(
             *(data, reading.how(), fitting.model(), outputs),
@@ -119,7 +119,7 @@ def fit(
         )
 
 
-@app.command(cls=verb("data.csv", "data.csv --scale --stability"))
+@app.command(cls=verb("data.csv", "data.csv --scale --stability", "data.csv --lookalikes 50"))
 @o.grouped
 def rank(
     data: o.Data,
@@ -133,6 +133,7 @@ def rank(
     ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated noise.")] = 0,
     stability: o.Stability = None,
+    lookalikes: o.Lookalikes = 0,
     json: o.Json = False,
     reading: o.Reading,
 ) -> None:
@@ -140,9 +141,8 @@ def rank(
     with in_one_sentence(as_json=json):
         from . import fitting as work
 
-        choices = {"scale": scale, "center": center, "random_state": seed}
-        halves = {"n_halves": o.halves(stability)}
-        work.rank(data, reading.how(), choices | halves, as_json=json)
+        drawn = o.halves(stability) | {"lookalikes": lookalikes, "random_state": seed}
+        work.rank(data, reading.how(), drawn | {"scale": scale, "center": center}, as_json=json)
 
 
 @app.command(cls=verb("m.bpca new.csv -o scores.parquet", "m.bpca - < new.csv > scores.csv"))

@@ -14,9 +14,10 @@ import numpy as np
 
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.estimators._halves import RankStability
+from bayespca.estimators._lookalikes import Lookalikes
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.ranks import RankReport
-from bayespca.estimators.rules import rank_report, rank_rules
+from bayespca.estimators.rules import lookalikes_of, rank_report, rank_rules
 from bayespca.estimators.stability import is_halved_unasked, stability_of
 from bayespca.estimators.summary import summarize
 from bayespca.io.records import How, Table
@@ -42,13 +43,14 @@ RULES_UP_TO = 5000
 
 @dataclass(frozen=True)
 class Found:
-    """A fitted model, and its stability in half samples if it was computed.
+    """A fitted model; its stability in half samples, and tables drawn like the data, if computed.
 
     `hints` are sentences on other analyses of the data.
     """
 
     model: BayesianPCA
     stability: RankStability | None
+    lookalikes: Lookalikes | None = None
     hints: Sequence[str] = ()
 
     def components(self) -> list[dict[str, object]]:
@@ -85,7 +87,8 @@ def fit(
         labels = None if outputs.label is None else _labels(given, outputs.label)
         given.fit(model.fit, model.tol)
         hints = [] if choice is None else choice.hints(given)
-        found = Found(model, _stability(given, model, outputs.stability), hints)
+        back = _stability(given, model, outputs.stability)
+        found = Found(model, back, _lookalikes(given, model, outputs.lookalikes), hints)
         written = _write_outputs(given, found, outputs, labels, start)
     if as_json:
         _print_json(found, given, written, seconds=time.perf_counter() - start)
@@ -113,6 +116,7 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
                 "noise_variance": ranks.noise_variance,
                 "threshold": ranks.threshold,
                 "stability": None if ranks.stability is None else ranks.stability.as_dict(),
+                "lookalikes": None if ranks.lookalikes is None else ranks.lookalikes.as_dict(),
             }
         )
         return
@@ -134,6 +138,19 @@ def _stability(given: Input, model: BayesianPCA, wanted: bool | None) -> RankSta
         )
     seeded = partial(stability_of, model, random_state=model.random_state)
     return given.apply("half samples", seeded)
+
+
+def _lookalikes(given: Input, model: BayesianPCA, n_tables: int) -> Lookalikes | None:
+    """Tables drawn like the data, if requested."""
+    if not n_tables:
+        return None
+    if given.table is None:
+        raise ValueError(
+            "--lookalikes needs the data in memory: use --in-memory, and neither --dask nor "
+            "--workers."
+        )
+    seeded = partial(lookalikes_of, model, n_tables=n_tables, random_state=model.random_state)
+    return given.apply("look-alikes", seeded)
 
 
 def _labels(given: Input, label: str) -> np.ndarray:
@@ -193,6 +210,7 @@ def _write_report(
         labels_name=outputs.label,
         ranks=_rank_rules(given, model),
         stability=found.stability,
+        lookalikes=found.lookalikes,
         title=given.file.path.name,
         source=given.file.path.name,
         details=_about(given, model, seconds=time.perf_counter() - start),
@@ -255,7 +273,8 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
 
 
 def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds: float) -> None:
-    model, stability, numbers = found.model, found.stability, summarize(found.model).as_dict()
+    model, numbers = found.model, summarize(found.model).as_dict()
+    stability, lookalikes = found.stability, found.lookalikes
     screen.print_json(
         {"file": str(given.file.path), "version": __version__}
         | numbers
@@ -266,6 +285,7 @@ def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds:
             "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
             "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
             "stability": None if stability is None else stability.as_dict(),
+            "lookalikes": None if lookalikes is None else lookalikes.as_dict(),
             "written": written,
             "seconds": round(seconds, 3),
             "memory_mb": screen.peak_memory(),
@@ -279,7 +299,8 @@ def _show(
     model, title = found.model, given.file.path.name
     notes = [*_other_kinds(model), *found.hints, *given.notes]
     summary, components = summarize(model), found.components()
-    screen.print_summary(summary, title, components, notes, found.stability, verbose=verbose)
+    drawn = (found.stability, found.lookalikes)
+    screen.print_summary(summary, title, components, notes, *drawn, verbose=verbose)
     facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
     screen.print_footer(written, facts if verbose else screen.took(seconds))
 

@@ -48,7 +48,7 @@ class AskedModel:
         """Raise for options that do not apply to such a model."""
         unused = [name for name in fitting.changed() if name not in (*self.takes, "seed")]
         unused += ["loadings"] * (outputs.loadings is not None)
-        unused += ["stability"] * bool(outputs.stability)
+        unused += [name for name, given in outputs.drawn().items() if given]
         unused += [name for name in ("dask", "workers", "stream") if getattr(where, name)]
         for name in unused:
             option = f"--{name.replace('_', '-')}"

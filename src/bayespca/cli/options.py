@@ -104,6 +104,16 @@ Stability = Annotated[
         "default if that takes no longer than the fit.",
     ),
 ]
+Lookalikes = Annotated[
+    int,
+    output(
+        "--lookalikes",
+        min=0,
+        metavar="N",
+        help="Draw N tables like DATA, such as 50, and say how often each rule finds their number "
+        "of components. Each takes as long as a fit.",
+    ),
+]
 Delimiter = Annotated[
     str | None,
     option(
@@ -365,11 +375,11 @@ def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tupl
     return (first, second) if second is not None else (saved or first, first)
 
 
-def halves(stability: bool | None) -> int | str:
-    """Number of half samples for `rank_report`, or "auto"."""
+def halves(stability: bool | None) -> dict[str, Any]:
+    """The option of `rank_report` for the number of half samples."""
     from bayespca.estimators._halves import HALVES
 
-    return "auto" if stability is None else HALVES * stability
+    return {"n_halves": "auto" if stability is None else HALVES * stability}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

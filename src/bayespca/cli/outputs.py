@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
-from .options import Out, Stability
+from .options import Lookalikes, Out, Stability
 from .panels import output
 from .standard import to_read, to_write
 
@@ -48,10 +48,15 @@ class FitOutputs:
     ] = None
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
     stability: Stability = None
+    lookalikes: Lookalikes = 0
     verbose: Annotated[
         bool,
         output("--verbose", "-v", help="Also print noise, evidence and singular values."),
     ] = False
+
+    def drawn(self) -> dict[str, object]:
+        """The options that need tables or halves to be drawn, which only a PCA of numbers has."""
+        return {"stability": self.stability, "lookalikes": self.lookalikes}
 
     def refuse_annotated(self, data: Path) -> None:
         """Raise if annotated data are requested from other data."""

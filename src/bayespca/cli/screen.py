@@ -14,7 +14,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from bayespca.estimators._halves import RankStability
-from bayespca.estimators.ranks import DEFAULT, EVB, RankReport
+from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
+from bayespca.estimators.ranks import EVB, RankReport
 from bayespca.estimators.stories import Story
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import (
@@ -87,6 +88,7 @@ def print_summary(
     components: list[dict[str, Any]],
     notes: list[str] | None = None,
     stability: RankStability | None = None,
+    lookalikes: Lookalikes | None = None,
     *,
     verbose: bool = False,
 ) -> None:
@@ -96,7 +98,8 @@ def print_summary(
     if verbose:
         what += f", method {summary.method}"
     more = _details(summary, stability) if verbose else {}
-    print_facts(title, what, _answers(summary, stability) | more)
+    drawn = {} if lookalikes is None else {"look-alikes": lookalikes.in_words}
+    print_facts(title, what, _answers(summary, stability) | drawn | more)
     if components:
         out.print()
         out.print(Padding(_components(components, verbose=verbose), (0, 2)))
@@ -225,14 +228,20 @@ def print_ranks(ranks: RankReport, title: str) -> None:
     if ranks.stability is not None:
         answers["half samples"] = ranks.stability.in_words
         answers["their numbers"] = ranks.stability.numbers_in_words
+    if ranks.lookalikes is not None:
+        answers["look-alikes"] = f"{ranks.lookalikes.in_words} {ranks.lookalikes.numbers_in_words}"
     print_facts(title, "", answers)
     out.print()
     grid = Grid(box=None, padding=(0, 3, 0, 2), header_style="dim")
     grid.add_column("rule", no_wrap=True)
     grid.add_column("components", justify="right")
+    right = {} if ranks.lookalikes is None else ranks.lookalikes.right
+    if right:
+        grid.add_column("right in", justify="right")
     grid.add_column("what it looks at", style="dim", overflow="fold")
     for name, rank in ranks.ranks().items():
-        grid.add_row(name, f"[bold]{rank}[/bold]", RULES.get(name, UNDER_NOISE))
+        share = [percent(right[name]) if name in right else ""] * bool(right)
+        grid.add_row(name, f"[bold]{rank}[/bold]", *share, RULES.get(name, UNDER_NOISE))
     out.print(grid)
     out.print()
     for why in filter(None, (ranks.why, ranks.not_asked)):

@@ -1,6 +1,7 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
 from ._halves import RankStability
+from ._lookalikes import Lookalikes
 from ._posterior import PosteriorReader
 from .bernoulli import BernoulliMixture
 from .binary_pca import BinaryPCA
@@ -34,6 +35,7 @@ __all__ = [
     "EntryScores",
     "GeneralizedPCA",
     "GibbsPCA",
+    "Lookalikes",
     "MatrixFactorization",
     "ModelFileError",
     "MultiViewPCA",

@@ -8,7 +8,8 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank import imputing
-from bayespca.lowrank.holes_posterior import HolesPosterior, general
+from bayespca.lowrank.from_complete import general
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import ISOTROPIC as EQUAL
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.tensors.fit import PER_MODE, TuckerFit, TuckerNoise

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import imputing
-from bayespca.lowrank.holes_posterior import HolesPosterior, general
+from bayespca.lowrank.from_complete import general
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.imputing import Unknown, wider
 from bayespca.lowrank.intervals import (
     component_std,
@@ -188,6 +189,9 @@ class PosteriorReader(Transforming, Iterating[F]):
         each hole, noise included; with ``return_std="mean"`` that of the filled value itself,
         without noise, which allows for components that may be real but were not kept. Cells that
         are there have standard deviation 0.
+
+        If rows or cells have noise of their own, and noise of columns alone predicts known cells
+        clearly better, the means of that fit fill the holes; standard deviations are about them.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
@@ -202,7 +206,8 @@ class PosteriorReader(Transforming, Iterating[F]):
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Array:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
-        Each copy has its own draw of scores, loadings, means, noise and noise variance. On Dask
+        Each copy has its own draw of scores, loadings, means, noise and noise variance, all of the
+        noise model that was chosen. On Dask
         collections the result is lazy, and the draws also depend on where blocks begin.
         """
         check_is_fitted(self)

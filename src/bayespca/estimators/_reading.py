@@ -10,7 +10,8 @@ from bayespca.arrays.namespaces import has_nan
 from bayespca.arrays.types import Array
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank import posterior as complete
-from bayespca.lowrank.holes_posterior import HolesPosterior, general
+from bayespca.lowrank.from_complete import general
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.recognising import digests_of_few
 from bayespca.lowrank.records import PCAFit, PCAPosterior, VariationalFit
 from bayespca.sources.data import Data

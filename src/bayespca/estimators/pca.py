@@ -303,7 +303,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         fitted = completed(fitted, known, data.features)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
-        self._report(fitted, time.perf_counter() - start)
+        self._report(self.fit_, time.perf_counter() - start)
         return self
 
     def _needs_all_rows(self, X: Any) -> bool:
@@ -440,8 +440,10 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         asked = any(code in fit.status for code in (ALL_ZERO, AT_LEAST))
         if not (fit.rank_posterior.size or rank_was_given(self) or asked or k == self.n_components):
             needed = holding(to_numpy(fit.shrunk_singular_values), ENOUGH)
-            status = fit.status.but(NOT_DETERMINED, undetermined(k, needed))
-            fit = replace(fit, status=status)
+            # That sentence also says what being near the bound means.
+            advice = tuple(one for one in fit.status.advice if one.code != "near-rank-bound")
+            status = replace(fit.status, advice=advice)
+            fit = replace(fit, status=status.but(NOT_DETERMINED, undetermined(k, needed)))
         return super()._keep(fit, features)
 
     def _check_kept(self) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 
 from ._halves import RankStability
+from ._lookalikes import DEFAULT, Lookalikes
 from .wording import kept
 
-# The rule of the default, and EVB's if all noise is equal.
-DEFAULT, EVB = "kept by default", "EVB"
+# EVB's rule if all noise is equal.
+EVB = "EVB"
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,9 @@ class RankReport:
     all noise is equal, except those of `noise_models`: EVB under each noise model that was tried.
     A rule that does not apply is None: most rules cannot use data with holes, and rules that need
     the matrix again skip large data and data that are not in memory; `not_asked` lists these and
-    says why. `stability` says how often ranks recur in half samples, with `noise`. `note`
-    says why data have no answer.
+    says why. `stability` says how often ranks recur in half samples, with `noise`, `lookalikes` how
+    often rules are right on tables that are drawn from the fit. `note` says why data have no
+    answer.
     """
 
     evb: int
@@ -45,8 +47,9 @@ class RankReport:
     noise: str = ISOTROPIC.name
     note: str = ""
     not_asked: str = ""
-    # Its arrays have no equality as a whole.
+    # Their arrays have no equality as a whole.
     stability: RankStability | None = field(default=None, compare=False)
+    lookalikes: Lookalikes | None = field(default=None, compare=False)
 
     def ranks(self) -> dict[str, int]:
         """Rank by name of rule."""
@@ -90,6 +93,7 @@ class RankReport:
     def __str__(self) -> str:
         first = [] if self.n_components is None else [kept(self.n_components, self.how_sure), ""]
         lines = [f"{name:28s}{rank:6d}" for name, rank in self.ranks().items()]
-        halves = [] if self.stability is None else ["", str(self.stability)]
+        more = [str(part) for part in (self.lookalikes, self.stability) if part is not None]
         why = filter(None, [self.why, self.not_asked])
-        return "\n".join([*first, "rule                          rank", *lines, *why, *halves])
+        table = "\n".join([*first, "rule                          rank", *lines, *why])
+        return "\n\n".join([table, *more])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from bayespca import engines, inference, sources
 from bayespca.arrays.namespaces import to_numpy
@@ -32,10 +34,12 @@ from bayespca.spectrum.solving import solve
 from . import _input, _validation
 from ._checks import ONE_ROW
 from ._halves import HALVES, check_halves, is_cheap
+from ._likeness import check_lookalikes, of_fit
+from ._lookalikes import Lookalikes
 from ._options import Auto
 from .pca import BayesianPCA, RankWarning
 from .ranks import RankReport
-from .stability import stability_of
+from .stability import finds_all, stability_of
 from .summary import summarize
 
 # Rules that decompose the matrix again and again are tried only up to this many cells.
@@ -63,6 +67,7 @@ def rank_report(
     center: bool = True,
     scale: bool = False,
     n_halves: int | Auto = "auto",
+    lookalikes: int = 0,
     random_state: RandomState = 0,
 ) -> RankReport:
     """The number of components that `BayesianPCA` keeps, and how sure it is, beside other rules.
@@ -74,6 +79,10 @@ def rank_report(
     `n_halves` is the number of half samples that show what comes back (`rank_stability`); 0 for
     none. ``"auto"`` takes 100 for complete data in memory with up to 200,000 cells; beyond that
     they take longer than a fit.
+
+    `lookalikes` is the number of tables that are drawn from fits with each plausible number of
+    components, to count how often each rule is right on tables like X; 50 are enough to tell good
+    rules from bad ones. Each takes as long as a fit.
 
     >>> from bayespca import rank_report
     >>> from bayespca.datasets import low_rank
@@ -89,15 +98,15 @@ def rank_report(
         n_halves = HALVES if is_cheap(data) else 0
     if n_halves:
         check_halves(data, n_halves)
+    if lookalikes:
+        check_lookalikes(data, lookalikes)
     with warnings.catch_warnings():
         # A fit warns of its data; here only the number is wanted.
         warnings.simplefilter("ignore", RankWarning)
         default.fit(data.values)
     if data.holes or default.engine_ == "holes":
         return _with_default(_of_holes(data, rng, center=center, scale=scale), default)
-    values = data.values
-    if scale:
-        values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
+    values = _scaled(data.values, center=center, scale=scale)
     found = engines.decompose(values, plan=solve, center=center, n_needed=EVERYTHING)
     report = _with_default(rank_rules(found.spectrum, random_state=rng), default)
     if data.where is Where.DENSE and math.prod(values.shape) <= MANY_CELLS:
@@ -106,10 +115,52 @@ def rank_report(
         report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
     else:
         report = replace(report, not_asked=LARGE)
+    if lookalikes:
+        drawn = lookalikes_of(default, X, n_tables=lookalikes, random_state=random_state)
+        report = replace(report, lookalikes=drawn)
     if not n_halves:
         return report
     halves = stability_of(default, data.values, n_halves=n_halves, random_state=random_state)
     return replace(report, stability=halves)
+
+
+def lookalikes_of(
+    model: BayesianPCA, X: Input, *, n_tables: int = 50, random_state: RandomState = 0
+) -> Lookalikes:
+    """Tables drawn like X, and how often a model like the given one finds their components.
+
+    The model is already fitted to X; other rules count the components of these tables, too.
+    """
+    if not finds_all(model):
+        raise ValueError(
+            "look-alikes show how often method='evb' finds the number of components: leave method, "
+            "n_components and noise_variance at their defaults, or skip the look-alikes."
+        )
+    data = _input.read(BayesianPCA(), X, in_memory=True)
+    check_lookalikes(data, n_tables)
+    rng = _validation.generator(random_state)
+    fresh = clone(model).set_params(checkpoint=None, verbose=False)
+    center, scale = model.center, model.scale
+    asked = Asked(center=center, scale=scale)
+
+    def ranks(values: FloatArray) -> dict[str, int]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RankWarning)
+            kept = fresh.fit(values).n_components_
+        scaled = _scaled(values, center=center, scale=scale)
+        found = engines.decompose(scaled, plan=solve, center=center, n_needed=EVERYTHING)
+        report = replace(rank_rules(found.spectrum, random_state=rng), n_components=kept)
+        Z = scaled - scaled.mean(axis=0) if center else scaled
+        return replace(report, sign_flips=sign_flips(Z, rng)).ranks()
+
+    return of_fit(model.fit_, data, ranks, asked, n_tables=n_tables, rng=rng)
+
+
+def _scaled(values: Any, *, center: bool, scale: bool) -> Any:
+    """Values divided by the scales of their columns if they are to be scaled."""
+    if not scale:
+        return values
+    return sources.rescaled_columns(values, sources.column_scales(values, center=center))
 
 
 def _with_default(report: RankReport, default: BayesianPCA) -> RankReport:

@@ -52,7 +52,7 @@ def rank_stability(
     >>> from bayespca.datasets import low_rank
     >>> X = low_rank(100, 12, 3, random_state=0).X
     >>> rank_stability(X, n_halves=20).ranks
-    {3: 0.85, 4: 0.15}
+    {3: 0.95, 4: 0.05}
     """
     model = BayesianPCA(center=center, scale=scale, noise=noise)
     data = _readable(X, n_halves)
@@ -82,10 +82,10 @@ def is_halved_unasked(model: BayesianPCA) -> bool:
     """Whether to compute halves by default: they are as quick as the fit, and comparable to it."""
     if model.engine_ in NOT_IN_MEMORY or NOISES[model.noise_].cells:
         return False
-    return _finds_all(model) and are_few(model.n_samples_, model.n_features_in_)
+    return finds_all(model) and are_few(model.n_samples_, model.n_features_in_)
 
 
-def _finds_all(model: BayesianPCA) -> bool:
+def finds_all(model: BayesianPCA) -> bool:
     """Whether EVB finds both the rank and the noise."""
     found = isinstance(model.n_components, str)
     return found and (model.method, model.noise_variance) == ("evb", "auto")
@@ -93,7 +93,7 @@ def _finds_all(model: BayesianPCA) -> bool:
 
 def _check_model(model: BayesianPCA) -> None:
     """Raise unless EVB finds the rank and the noise of the model, as it does in halves."""
-    if not _finds_all(model):
+    if not finds_all(model):
         raise ValueError(
             "half samples are fitted by method='evb', which finds the rank and the noise: leave "
             "method, n_components and noise_variance at their defaults, or skip the stability."

@@ -51,6 +51,8 @@ def expanded(posterior: P, combined: Combinations) -> P:
         return to_namespace(found, values)
 
     found = _with_columns(posterior, spread_out, combined)
+    if filler := getattr(posterior, "filler", None):
+        found = replace(found, filler=expanded(filler, combined))
     return replace(found, mean=mean, scale=to_namespace(scale, posterior.scale))
 
 

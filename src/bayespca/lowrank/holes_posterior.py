@@ -34,16 +34,14 @@ from bayespca.arrays.types import (
     Vector,
 )
 from bayespca.sources.redundant import Combinations
-from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
+from bayespca.spectrum.tolerances import LOG_2PI, UNDETERMINED
 
 from . import combined
 from .density import low_rank_normal
 from .drawing import times, with_ones
-from .filtering import unfiltered
 from .holes import Block, Holes
 from .new_rows import SMALLEST, NewRows, more_variance
 from .observing import new_rows
-from .posterior import Posterior
 from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
 from .rows import Columns, latent, latent_means, suited_blocks
 from .tails import NORMAL, Tails
@@ -76,6 +74,9 @@ class HolesPosterior:
         Digests of the rows that B was learned from, where rows have noise of their own.
     combined
         Columns that follow from others; their loadings are 0.
+    filler
+        A posterior of the same data whose means fill holes with smaller squared errors, if there is
+        one (`imputing.error_left_out`).
 
     `mean`, `scale` and `components` live where the data did; all others are NumPy arrays.
     """
@@ -91,6 +92,7 @@ class HolesPosterior:
     cell_tails: Tails = NORMAL
     learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     combined: Combinations | None = None
+    filler: HolesPosterior | None = None
 
     @property
     def noise_variance(self) -> float:
@@ -147,66 +149,6 @@ def from_columns(
         (S * signs)[:, None] * Qt * unit,
         columns.prior_a,
     )
-
-
-def general(posterior: Posterior) -> HolesPosterior:
-    """A posterior of complete data in the form that rows with holes need.
-
-    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c². This form
-    treats correlated noise of neighbours as independent, with the same variance.
-    """
-    whole, posterior = posterior, combined.independent(posterior)
-    phi = posterior.correlation
-    stationary = 1 / (1 - phi * phi)
-    components = to_numpy(posterior.components).astype(np.float64)
-    score_variance = to_numpy(posterior.score_variance)
-    # Constant columns do not count as features: their loadings are known to be 0.
-    live = np.any(components != 0, axis=0)
-    variance = to_numpy(posterior.loading_variance).astype(np.float64)
-    shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
-    found = from_directions(
-        mean=posterior.mean,
-        scale=posterior.scale,
-        components=unfiltered(posterior.components, phi),
-        ridge=1 / shrinkage - 1 - live.sum() * variance,
-        loading_variance=live[:, None] * variance * stationary,
-        latent_variance=to_numpy(posterior.latent_variance).astype(np.float64),
-        noise_variance=posterior.noise_variance * stationary,
-        integrated=bool((score_variance > 0).any()) or not score_variance.size,
-    )
-    found = replace(found, tails=posterior.tails, learned_from=posterior.learned_from)
-    return combined.expanded(found, whole.combined) if whole.combined else found
-
-
-def from_directions(
-    *,
-    mean: Array,
-    scale: Array,
-    components: Array,
-    ridge: FloatArray,
-    loading_variance: FloatArray,
-    latent_variance: FloatArray,
-    noise_variance: float,
-    integrated: bool = True,
-) -> HolesPosterior:
-    """The posterior record of a fit of complete data, for rows with holes.
-
-    `ridge` is σ² over the prior variance of the scores (k,), `loading_variance` the posterior
-    variance of the entries of the directions (p, k).
-    """
-    k, p = components.shape
-    unit = float(np.sqrt(latent_variance.max())) if k else float(np.sqrt(noise_variance))
-    unit = unit or 1.0
-    b = np.zeros((p, k + 1))
-    b[:, :k] = to_numpy(components).T
-    b_cov = np.zeros((p, k + 1, k + 1))
-    b_cov[:, range(k), range(k)] = loading_variance
-    s2 = max(noise_variance / unit**2, np.finfo(np.float64).tiny)
-    # A flat prior leaves scores of rows with few cells undetermined: this picks the smallest.
-    prior_a = s2 / np.maximum(ridge, LEAST_RIDGE)
-    columns = Columns(b, b_cov, prior_a, s2, integrated)
-    basis = np.eye(k) * unit
-    return HolesPosterior(columns, mean, scale, unit, components, basis, latent_variance / unit**2)
 
 
 # --- places and types --------------------------------------------------------------------------

@@ -6,11 +6,11 @@ Names and places are as in `holes_posterior`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayespca.arrays.namespaces import array_namespace, cast
+from bayespca.arrays.namespaces import array_namespace, cast, on_host
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
@@ -27,6 +27,9 @@ from .holes_posterior import (
 )
 from .rows import Columns, latent, latent_draws, suited_blocks
 from .weighing import on_host_for_cells
+
+# Least share of its error that a cell leaves to the other cells.
+LEAST_LEFT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,13 @@ def impute(
     `_following`. With `unknown`, Cⱼ are its covariances, components that were left out add to the
     variance unless `noise` is included, which contains them, and variances are those of Student's
     t, because σ² is not known. Without `unknown`, measurements have Sᵢ = Σᵢ, as in the posterior.
+
+    If the posterior has a `filler`, cells get its means, and variances are those about them.
     """
+    if posterior.filler is not None:
+        own, std = impute(replace(posterior, filler=None), X, noise=noise, unknown=unknown)
+        filled, _ = impute(posterior.filler, X)
+        return filled, array_namespace(X).hypot(std, filled - own)
     whole, rows = posterior, X
     posterior, X = combined.inside(posterior, X)
     xp, columns, data = array_namespace(X), posterior.columns, weighed_rows(posterior, X)
@@ -115,6 +124,35 @@ def impute(
         filled[block.rows, :] = xp.where(seen, given, cast(low * unit + mean, X.dtype))
         std[block.rows, :] = cast(xp.where(seen, 0 * size, size), X.dtype)
     return combined.outside(whole, rows, data.in_order(filled), data.in_order(std))
+
+
+def error_left_out(posterior: HolesPosterior, X: Array) -> float:
+    """Root mean square error of the cells that are there, each predicted without itself.
+
+    It is in units of the columns' standard deviations. The error of a cell is that of the fit over
+    (1 − g)(1 − h), with the cell's leverages g = ωbᵀΣb/σ² in the scores of its row and h = ωãᵀCã/σ²
+    in the loadings of its column, both in units of the row's noise; ω is the weight of the cell.
+    """
+    posterior, X = combined.inside(posterior, on_host(X))
+    columns, data = posterior.columns, weighed_rows(posterior, X)
+    k, (i, j) = columns.rank, np.triu_indices(columns.rank + 1)
+    twice, inside = np.where(i == j, 1.0, 2.0), j < k
+    of_b = (columns.b[:, i] * columns.b[:, j] * twice)[:, inside].T
+    of_a = (columns.b_cov[:, i, j] * twice).T
+    unit = np.nanstd(X, axis=0)
+    unit[unit == 0] = np.inf
+    own = np.broadcast_to(variance_of_rows(posterior, X), (len(X), 1))
+    a, cov = latent(data, columns)
+    total = 0.0
+    for block in suited_blocks(data, k):
+        order, ones = data.order[block.rows], with_ones(a[block.rows])
+        weights = block.mask[block.pattern] / columns.noise_variance
+        g = weights * (packed(cov[block.which]) @ of_b)[block.pattern]
+        h = weights * ((ones[:, i] * ones[:, j]) @ of_a) / own[order]
+        left = X[order] - (ones @ columns.b.T * data.unit + data.location)
+        left /= np.maximum(1 - g, LEAST_LEFT) * np.maximum(1 - h, LEAST_LEFT)
+        total += float(np.nansum((left / unit) ** 2))
+    return math.sqrt(total / np.count_nonzero(~np.isnan(X)))
 
 
 @on_host_for_cells

@@ -136,20 +136,23 @@ def given_gram(
     Works on arrays of any namespace; `starts` and `ridge` are on the host. It may overwrite `gram`
     and `pull`.
     """
-    xp = array_namespace(pull)
     H, m = pull.shape[1], starts.size - 1
     if has_device_kernel(pull, pull.shape[0], m, H):
         a, cov, log_dets = cuda.update_rows(gram, pull, starts, 0.0, ridge, s2, summed=False)
         return a, unpacked(cov.T, H), log_dets
     precision = (unpacked(gram.T, H) + at(pull, np.diag(ridge))) / s2
     cov, log_dets = inverses(precision)
-    if pull.shape[0] > ALIKE * m:
+    return times_of_patterns(cov, pull, starts) / s2, cov, log_dets
+
+
+def times_of_patterns(matrices: Array, rows: Array, starts: Starts) -> Array:
+    """The product of each row with the symmetric matrix of its pattern: (n, H)."""
+    xp, (n, m) = array_namespace(rows), (rows.shape[0], starts.size - 1)
+    if n > ALIKE * m:
         edges = pairwise(starts.tolist())
-        a = xp.concat([xp.matmul(pull[i:j, :], cov[r, :, :]) for r, (i, j) in enumerate(edges)])
-    else:
-        of_row = cov if pull.shape[0] == m else taken(cov, pattern_of_rows(starts))
-        a = xp.matmul(of_row, pull[:, :, None])[:, :, 0]
-    return a / s2, cov, log_dets
+        return xp.concat([rows[i:j, :] @ matrices[r, :, :] for r, (i, j) in enumerate(edges)])
+    of_row = matrices if n == m else taken(matrices, pattern_of_rows(starts))
+    return xp.matmul(of_row, rows[:, :, None])[:, :, 0]
 
 
 def _squares(rows: FloatArray, starts: Starts) -> FloatArray:

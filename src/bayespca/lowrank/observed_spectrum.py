@@ -54,8 +54,9 @@ def spectrum_of_observed(
     size = np.diag(gram)
     cells = rows.shape[0] * (counts if counts.size == p else counts[live])
     seen = (size > NOTHING * size.max(initial=0.0)) & (cells > 1)
-    gram, p = gram[np.ix_(seen, seen)], int(seen.sum())
-    M = samples(n_samples, centred)
+    # Where none varies, a column of zeros stands for them.
+    gram = gram[np.ix_(seen, seen)] if seen.any() else np.zeros((1, 1))
+    p, M = len(gram), samples(n_samples, centred)
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))[: min(p, M)]
     spectrum = Spectrum(values, (p, M), resolution=RESOLUTION_OF_SQUARES)
     return ObservedSpectrum(spectrum, float(counts.mean()))

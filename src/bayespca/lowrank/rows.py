@@ -46,6 +46,7 @@ from .kernels import (
     has_device_kernel,
     kernel_for,
     over_patterns,
+    times_of_patterns,
 )
 
 # Memory for the intermediate results of a block of rows, large enough to keep a device busy.
@@ -248,12 +249,15 @@ def _misfits(
         rest = xp.sum(squares, axis=1) - 2 * xp.matmul(block.values, mean)
         rest += taken(xp.matmul(block.mask, known), block.pattern)
         before = xp.asarray(pull, copy=True)
+        precision = unpacked(gram.T, task.ridge.size) + at(pull, np.diag(task.ridge))
         if is_numpy_array(pull):
             found = kernel(gram, pull, block.starts, 0.0, task.ridge, task.s2, None)
             a, log_dets = found.a, found.log_dets
         else:
             a, _, log_dets = given_gram(gram, pull, block.starts, task.ridge, task.s2)
-        rest = rest - xp.sum(a * before, axis=1)
+        # To first order, errors of a do not matter here, as they would in a·`before` alone.
+        product = times_of_patterns(precision, a, block.starts)
+        rest = rest - xp.sum(a * (2 * before - product), axis=1)
         return to_numpy(rest), to_numpy(log_dets)[block.pattern]
 
     if is_numpy_array(like):

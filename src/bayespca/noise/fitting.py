@@ -8,7 +8,9 @@ from functools import partial
 from bayespca import inference
 from bayespca.arrays.types import Input
 from bayespca.linear import fit as closed
-from bayespca.lowrank.noise_models import ISOTROPIC
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.imputing import error_left_out
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, PER_FEATURE
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
@@ -16,12 +18,19 @@ from bayespca.spectrum.forms import ClosedForm
 from . import advice
 from .asked import AUTO, EVB, Asked, compares, first_noise
 from .choosing import sides
-from .complete import Complete
+from .complete import Complete, swept, with_evidence
+from .holes import filled, filled_with_means
 from .incomplete import Incomplete
 from .number import counted, numbered
 
 # Most cells for which a model that looks better than the given one is fitted for comparison.
 FEW_CELLS = 100_000
+# How often a table with few holes is filled: first by the fit with equal noise, then by one with
+# the noise that was chosen.
+FILLINGS = 2
+# Share of the error of a fit below which another's is clearly smaller: such estimates of errors are
+# right within a few per cent.
+CLEARLY = 0.95
 
 
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
@@ -59,8 +68,24 @@ def _as_asked(data: Complete) -> PCAFit:
 
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
+    fit = _with_holes(X, form, looping, asked)
+    chosen = NOISES[fit.noise.name]
+    if asked.noise != AUTO or not chosen.needs_rows or where_of(X) is not Where.DENSE:
+        return fit
+    # Rows and cells with much noise of their own hardly count, and are badly predicted for that.
+    quiet = replace(looping, callback=None, checkpoint=None)
+    other = _with_holes(X, form, quiet, replace(asked, noise=PER_FEATURE.name)).posterior
+    own = fit.posterior
+    assert isinstance(own, HolesPosterior)
+    assert isinstance(other, HolesPosterior)
+    if error_left_out(other, X) < CLEARLY * error_left_out(own, X):
+        return replace(fit, posterior=replace(own, filler=other))
+    return fit
+
+
+def _with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     data = Incomplete(X, form, looping, asked)
-    if data.is_nearly_complete and (fit := data.nearly_complete()) is not None:
+    if data.is_nearly_complete and (fit := _nearly_complete(data)) is not None:
         fit = advice.naming_outliers(fit if asked.noise == AUTO else _with_noise(fit, data, X))
         return _with_least(fit, data)
     first = advice.naming_outliers(data.first())
@@ -69,6 +94,28 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     number = asked.number if form.method.name == "evb" else EVB
     fit = numbered(fit, number, form.n_components, partial(data.with_rank, fit))
     return _with_least(fit, data)
+
+
+def _nearly_complete(data: Incomplete) -> PCAFit | None:
+    """The fit of a table with few holes: noise and number are those of the table filled.
+
+    Holes are filled with means, then with draws from the fit with equal noise, and from that with
+    the noise chosen. None if single cells have noise of their own.
+    """
+    chooses, given = data.asked.noise == AUTO, first_noise(data.asked)
+    fit = data.without_holes(filled_with_means(data.X)).fit(ISOTROPIC)
+    for seed in range(FILLINGS):
+        whole = replace(data.without_holes(filled(data.X, fit, seed)), sweeps=True)
+        fit = whole.chosen() if chooses else whole.fit(given)
+        if NOISES[fit.noise.name].cells:
+            return None
+    fit = counted(fit, whole, data.form.n_components)
+    form = replace(data.form, exactly=fit.n_components)
+    noise = NOISES[fit.noise.name]
+    end = swept(data.X, form, data.looping, data.asked, noise, begin=fit.noise)
+    status = fit.status + end.status
+    found = replace(end, rank_posterior=fit.rank_posterior, status=status)
+    return with_evidence(found, fit.noise)
 
 
 def _with_least(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:

@@ -17,7 +17,8 @@ import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.types import Array
-from bayespca.lowrank.holes_posterior import HolesPosterior, general
+from bayespca.lowrank.from_complete import general
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.imputing import sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit

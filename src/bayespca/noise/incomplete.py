@@ -17,13 +17,11 @@ from bayespca.spectrum.forms import ClosedForm
 from . import advice
 from .asked import AUTO, EVB, Asked, by_likelihood, compares, first_noise
 from .complete import Complete, rows_here, swept, swept_as_in, with_evidence
-from .holes import choose_with_holes, filled, filled_with_means, fillings, varies
-from .number import counted
+from .holes import choose_with_holes, filled, fillings, varies
 from .signs import Signs
 
-# Share of missing cells up to which a filled table shows noise and number, and how often it is
-# filled: first by the fit with equal noise, then by one with the noise that was chosen.
-FEW_HOLES, FILLINGS = 0.1, 2
+# Share of missing cells up to which a filled table shows noise and number.
+FEW_HOLES = 0.1
 
 
 @dataclass(frozen=True)
@@ -52,25 +50,6 @@ class Incomplete:
         quiet = replace(self.looping, checkpoint=None)
         data = replace(self, form=replace(self.form, exactly=rank), looping=quiet)
         return with_evidence(data.fit(NOISES[fit.noise.name]), fit.noise)
-
-    def nearly_complete(self) -> PCAFit | None:
-        """The fit of a table with few holes: noise and number are those of the table filled.
-
-        Holes are filled with means, then with draws from the fit with equal noise, and from that
-        with the noise chosen. None if single cells have noise of their own.
-        """
-        chooses, given = self.asked.noise == AUTO, first_noise(self.asked)
-        fit = self.without_holes(filled_with_means(self.X)).fit(ISOTROPIC)
-        for seed in range(FILLINGS):
-            data = replace(self.without_holes(filled(self.X, fit, seed)), sweeps=True)
-            fit = data.chosen() if chooses else data.fit(given)
-            if NOISES[fit.noise.name].cells:
-                return None
-        fit = counted(fit, data, self.form.n_components)
-        form = replace(self.form, exactly=fit.n_components)
-        noise = NOISES[fit.noise.name]
-        end = swept(self.X, form, self.looping, self.asked, noise, begin=fit.noise)
-        return replace(with_evidence(end, fit.noise), rank_posterior=fit.rank_posterior)
 
     @property
     def is_nearly_complete(self) -> bool:

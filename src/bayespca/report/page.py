@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca.arrays.types import Input
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators._halves import RankStability
+from bayespca.estimators._lookalikes import Lookalikes
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.wording import percent, plural, significant
 from bayespca.io.writing import replacing
@@ -60,6 +61,7 @@ def render(
     *,
     ranks: RankReport | None = None,
     stability: RankStability | None = None,
+    lookalikes: Lookalikes | None = None,
     title: str | None = None,
     source: str | None = None,
     details: Mapping[str, str] | None = None,
@@ -86,6 +88,8 @@ def render(
         Results of other rules for the number of dimensions, to compare with the model's; PCA only.
     stability
         Results for half samples (`rank_stability`), shown next to the probabilities; PCA only.
+    lookalikes
+        How often rules are right on tables drawn like the data (`rank_report`); PCA only.
     title, source
         Heading of the page, and the name of the data.
     details
@@ -102,7 +106,8 @@ def render(
     template, plotly = _environment(), packed_plotly()
     if hasattr(model, "spectrum_"):
         samples = pca.with_scores(model, X, samples)
-        shown = pca.content(model, samples, pca.Beside(ranks, stability, details or {}))
+        beside = pca.Beside(ranks, stability, lookalikes, details or {})
+        shown = pca.content(model, samples, beside)
     else:
         shown = _page_of(model)(model, X, samples, details or {})
     page = template.get_template(shown.template).render(

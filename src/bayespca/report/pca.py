@@ -9,6 +9,7 @@ from typing import Any
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
 from bayespca.estimators._halves import RankStability
+from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
@@ -26,16 +27,24 @@ from .embedding import JsonObject
 from .parts import Content, Drawings, Strip, StripPart
 from .scores import Samples, Scores, read_scores
 
+# How tables like the data come about.
+DRAWN = (
+    "Each table has the noise of these rows and columns, scores of randomly chosen rows, residuals "
+    "permuted within columns, and a plausible number of components."
+)
 # Most segments of the strip of variances that are wide enough to see.
 SEGMENTS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """Additions to the page of a PCA: other rank rules, half samples, and lines on how it ran."""
+    """Additions to the page of a PCA: other rank rules, half samples, tables drawn like the data,
+    and lines on how it ran.
+    """
 
     ranks: RankReport | None = None
     stability: RankStability | None = None
+    lookalikes: Lookalikes | None = None
     details: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +85,7 @@ def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
             "points_sentence": _points_sentence(points, samples.get("scores"), summary),
             "stability": halves.of_numbers(stability, summary) if stability else None,
             "rules": _rules(found_by, summary),
+            "lookalikes": beside.lookalikes and _lookalikes(beside.lookalikes),
             "agreement": sentences.agreement(found_by),
             "glossary": sentences.GLOSSARY,
         },
@@ -155,6 +165,20 @@ def _rules(found: Mapping[str, int], summary: Summary) -> list[JsonObject]:
         }
         for name, rank in found.items()
     ]
+
+
+def _lookalikes(drawn: Lookalikes) -> JsonObject:
+    """Shares of drawn tables in which each rule was right, and sentences about them."""
+    rules = [
+        {
+            "name": "the rule of this page" if name == DEFAULT else name,
+            "share": percent(share),
+            "size": round(100 * share, 1),
+            "agrees": name == DEFAULT,
+        }
+        for name, share in drawn.right.items()
+    ]
+    return {"rules": rules, "caption": f"{drawn.in_words} {drawn.numbers_in_words} {DRAWN}"}
 
 
 def _points_sentence(points: Scores | None, given: Any, summary: Summary) -> str:

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from bayespca.estimators.ranks import DEFAULT, EVB, RankReport
+from bayespca.estimators._lookalikes import DEFAULT
+from bayespca.estimators.ranks import EVB, RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
     CONDITION,

@@ -52,11 +52,6 @@ def not_finite(X: Array) -> NotFinite:
     return replace(found, largest=0.0) if is_usual else found
 
 
-def has_finite_sum(X: Array) -> bool:
-    """Whether the sum of all cells is finite: then all of them are. Otherwise nothing follows."""
-    return bool(np.isfinite(_sum(X)))
-
-
 def _sum(X: Array) -> float:
     # An inner product would be as fast on one thread, and slower where those of BLAS are late.
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):

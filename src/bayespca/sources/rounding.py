@@ -22,6 +22,8 @@ from bayespca.arrays.types import Array, FloatArray
 # may be, in steps.
 ROWS = 1000
 DRAWN = 200
+# Share of equal numbers from which a column is examined in more rows, and how many.
+MOSTLY, ROWS_OF_RARE = 0.9, 50_000
 OFF_GRID = 1e-6
 # Numbers repeat where each value occurs at least so many times on average.
 CROWDED = 2.0
@@ -41,6 +43,20 @@ def rounding_variances(X: Array) -> FloatArray:
     tied = _tied(rows)
     found = np.zeros(rows.shape[1])
     found[tied] = _of_ties(rows[:, tied])
+    if len(rows) < X.shape[0]:
+        # Rare numbers make all the difference, and few of them are in these rows.
+        same = np.flatnonzero((rows == np.median(rows, axis=0)).mean(axis=0) > MOSTLY)
+        if same.size:
+            found[same] = _of_ties(_some_rows(X, ROWS_OF_RARE)[:, same])
+    return found
+
+
+def grid_steps(X: Array) -> FloatArray:
+    """Step of the grid on which the numbers of each column lie; 0 if few of them repeat."""
+    rows = _some_rows(X)
+    tied = _tied(rows)
+    found, steps = np.zeros(rows.shape[1]), np.sqrt(12 * _of_grid(rows[:, tied]))
+    found[tied] = np.where(_repeats(rows[:, tied]).are_crowded & np.isfinite(steps), steps, 0.0)
     return found
 
 
@@ -48,9 +64,8 @@ def _of_ties(rows: FloatArray) -> FloatArray:
     found = _repeats(rows)
     count = np.maximum(found.known, 1)
     entropy = np.log(count) - found.logs / count
-    crowded = (CROWDED * found.distinct <= found.known) & (found.distinct > 1)
     least = np.minimum(np.exp(-2 * entropy) * _variances(rows), _of_grid(rows))
-    return np.where(crowded, least, 0.0)
+    return np.where(found.are_crowded, least, 0.0)
 
 
 def _of_grid(rows: FloatArray) -> FloatArray:
@@ -97,6 +112,11 @@ class _Repeats(NamedTuple):
     most: NDArray[np.intp]
     logs: FloatArray
 
+    @property
+    def are_crowded(self) -> NDArray[np.bool_]:
+        """Whether each value occurs so often that the numbers are not exact."""
+        return (CROWDED * self.distinct <= self.known) & (self.distinct > 1)
+
 
 def _repeats(rows: FloatArray) -> _Repeats:
     p = rows.shape[1]
@@ -113,8 +133,8 @@ def _repeats(rows: FloatArray) -> _Repeats:
     return _Repeats(known.sum(axis=1), np.bincount(of, minlength=p), most, logs)
 
 
-def _some_rows(X: Array) -> FloatArray:
-    rows = X[:: max(1, X.shape[0] // ROWS), :]
+def _some_rows(X: Array, n: int = ROWS) -> FloatArray:
+    rows = X[:: max(1, X.shape[0] // n), :]
     return np.asarray(rows.toarray() if is_sparse(X) else to_numpy(rows), dtype=np.float64)
 
 

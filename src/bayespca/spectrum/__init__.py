@@ -15,6 +15,7 @@ from .rank_rules import (
 )
 from .records import Advice, Moments, RankPosterior, Solution, Spectrum, Status
 from .solving import solve
+from .strengths import recoverable_strength
 
 __all__ = [
     "FAMILIES",
@@ -39,6 +40,7 @@ __all__ = [
     "parallel_analysis",
     "partially_bayesian",
     "posterior_of_rank",
+    "recoverable_strength",
     "screenot",
     "solve",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from .closed_form import learned_edge, learned_strength
 from .noise import tail_sums
 from .records import FloatArray, RankPosterior, Spectrum
-from .strengths import MEAN, SCALE
+from .strengths import MEAN, SCALES
 
 # Components less probable than this are not counted.
 LEAST = 1e-3
@@ -66,5 +66,5 @@ def below_the_limit() -> float:
     It is that of `strengths`' Poisson process without its cut-off at 1: MEAN times
     ∫₀¹u/(1 + (u/s)²)du over ∫₁^∞1/(1 + (u/s)²)du.
     """
-    s = SCALE
+    s = SCALES[0]
     return float(MEAN * 0.5 * s * np.log1p(1 / s**2) / np.arctan(s))

@@ -428,12 +428,12 @@ class RankPosterior:
     >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
     >>> found = spectrum.posterior_of_rank(seen)
     >>> found.rank, found.probabilities[:5].round(2)
-    (3, array([0.  , 0.  , 0.  , 0.64, 0.31]))
+    (3, array([0.  , 0.  , 0.  , 0.95, 0.04]))
 
     Attributes
     ----------
     probabilities
-        Index = number of components whose direction can be recovered (`strengths.recoverable`).
+        Index = number of components whose direction can be recovered (`recoverable_strength`).
     detectable
         The same for all components above the detection limit √(L/M), recoverable or not. Numbers
         far from the most probable one are 0.

@@ -1,8 +1,8 @@
 """The prior of components: how many there are, and how strong they are.
 
 Components are a Poisson process. Their number has mean 2, and their strengths in units of the
-detection limit are half-Cauchy with scale 2, cut off at 1. So the probability of a weak one does
-not depend on the number of strong ones.
+detection limit are half-Cauchy, cut off at 1. The scale is one of two, equally probable:
+where the components that are certain are strong, there are few weak ones besides.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .records import FloatArray
 
 Ranks = NDArray[np.int64]
 
-# Scale of the half-Cauchy prior of strengths, in units of the detection limit.
-SCALE = 2.0
+# Scales of the half-Cauchy prior of strengths, in units of the detection limit.
+SCALES = (2.0, 8.0)
 # Mean of the Poisson prior of their number.
 MEAN = 2.0
 # Steps of the grid of strengths, in standard deviations of a strong one's logarithm.
@@ -34,9 +34,10 @@ def log_prior(ranks: Ranks | int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Strengths:
-    """A grid of strengths v with s = v/(1 + v), and log prior times width of each.
+    """A grid of strengths v with s = v/(1 + v).
 
-    Those from index `strong` on are recoverable.
+    `log_prior` has the log prior of each times its width: a row for each of `SCALES`. Those from
+    index `strong` on are recoverable.
     """
 
     v: FloatArray
@@ -45,13 +46,17 @@ class Strengths:
     strong: int
 
 
-def recoverable(L: float, M: float) -> float:
+def recoverable_strength(L: float, M: float) -> float:
     """The strength from which a component can be recovered: its direction is more than half right.
 
     Of the direction that is found, on the shorter side of an L×M matrix, a share of
     (1 − α/τ²)/(1 + α/τ) lies in the true one (Paul 2007; Benaych-Georges and Nadakuditi 2012),
     where α is the ratio of the sides and v = τ·max(1, L/M). It is one half at τ² − ατ − 2α = 0,
     which is √2 to 2 times the detection limit.
+
+    >>> from bayespca.spectrum import recoverable_strength
+    >>> round(recoverable_strength(12, 99), 2)
+    0.56
     """
     alpha = min(L, M) / max(L, M)
     tau = 0.5 * (alpha + math.sqrt(alpha * alpha + 8 * alpha))
@@ -64,7 +69,7 @@ def strengths(L: float, M: float, largest: float) -> Strengths:
     There are steps from the limit to the recoverable strength, and from there on.
     """
     limit, width = float(np.sqrt(L / M)), np.sqrt(2 / M)
-    low, cut = np.log1p(limit), np.log1p(recoverable(L, M))
+    low, cut = np.log1p(limit), np.log1p(recoverable_strength(L, M))
     high = max(np.log(max(largest / M, 1.0)), cut) + 6 * width + 12 / (M / 2 + 1)
     below, above = (
         int(np.clip(np.ceil(span / (STEP * width)), FEWEST // 2, LARGEST_GRID // 2))
@@ -77,7 +82,10 @@ def strengths(L: float, M: float, largest: float) -> Strengths:
 
 
 def log_density(u: FloatArray, limit: float) -> FloatArray:
-    """Log of the prior density of u = log(1 + v): half-Cauchy in v/limit beyond 1."""
-    t = np.expm1(u) / limit
-    mass = SCALE * (np.pi / 2 - np.arctan(1 / SCALE))
-    return np.asarray(u - np.log1p((t / SCALE) ** 2) - np.log(mass * limit))
+    """Log of the prior density of u = log(1 + v): half-Cauchy in v/limit beyond 1.
+
+    The first axis are `SCALES`.
+    """
+    scale = np.reshape(SCALES, (-1, *(1,) * u.ndim))
+    mass = scale * (np.pi / 2 - np.arctan(1 / scale))
+    return np.asarray(u - np.log1p((np.expm1(u) / limit / scale) ** 2) - np.log(mass * limit))

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import array_namespace, numpy_dtype, on_host, to_namespace
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    is_numpy_array,
+    numpy_dtype,
+    on_host,
+    to_namespace,
+)
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram, map_reduce, streaming
@@ -29,6 +35,8 @@ from .partitioned import DistantTable, kept_blocks
 # Sums of squares outside these limits may have lost digits to overflow or underflow.
 SAFE = (1e-200, 1e200)
 LIMITS = {np.dtype(np.float64): (1e-90, 1e90), np.dtype(np.float32): (1e-14, 1e14)}
+# Most cells that are converted to double precision.
+FEW_CELLS = 2_000_000
 # Engines that add up data outside memory.
 ENGINES = {Where.PARTITIONS: "dask", Where.BLOCKS: "streaming"}
 
@@ -98,6 +106,9 @@ def _from_afar(X: Any, read: _Read, *, rows: bool, rounded: Partitions | None) -
 def _in_memory(dense: Array, read: _Read, *, rows: bool, engine: str) -> NoisyTable:
     """A table with the Gram matrix where that is sufficient, otherwise with all cells."""
     (n, p), center = dense.shape, read.centred
+    if is_numpy_array(dense) and n * p <= FEW_CELLS:
+        # Rounds of single precision may end in another minimum.
+        dense = dense.astype(np.float64, copy=False)
     by_gram = n > p and p <= GRAM and not rows and engine in ("auto", "gram")
     seen = centred_sums(dense) if center and is_float64(dense) and not by_gram else None
     unit = 1.0 if seen is not None and seen.are_in(LIMITS[np.dtype(np.float64)]) else _unit(dense)

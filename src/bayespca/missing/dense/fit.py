@@ -181,7 +181,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         units = None if data.errors is None else data.errors.rows
         row_units = None if units is None else 1 / units
         begin = Beginning(rows, self.noise, data.relative_units, row_units, self.estimate)
-        starts = begin.starts() if self.begin is None else [scales_from(self.begin, data)]
+        starts = begin.starts() if self.begin is None else [scales_from(self.begin, data, self)]
         begun = [replace(self._start(rows, scales, rng), scales=scales) for scales in starts]
         known = data.errors is not None and data.errors.cells is not None
         return [with_equal_cells(state, rows) for state in begun] if known else begun

@@ -14,12 +14,12 @@ from bayespca.lowrank.cells import CellScales
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import NoiseFound
 from bayespca.lowrank.rows import Columns
-from bayespca.lowrank.scales import Scales, given, nats_per_component, probability_of_outlier
+from bayespca.lowrank.scales import Scales, nats_per_component, probability_of_outlier
 from bayespca.lowrank.tails import NORMAL, Tails
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .data import HolesTable
-from .scales import NoiseScales
+from .scales import NoiseScales, in_units
 from .state import DenseProblem, DenseState, mean_squares_of_rows
 
 
@@ -96,15 +96,28 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
     return found
 
 
-def scales_from(found: NoiseFound, table: HolesTable) -> NoiseScales:
-    """The scales of rows and columns that `noise_found` would report as `found`."""
-    rows = columns = None
+def scales_from(found: NoiseFound, table: HolesTable, problem: DenseProblem) -> NoiseScales:
+    """Scales of rows and columns that were learned from the variances that `found` reports.
+
+    Variances that count as known would cost no free energy, and no step could leave them.
+    """
+    data, rows, columns = table.rows, None, None
     if found.features is not None:
-        columns = given(found.features[table.live] / table.rows.unit**2).at_unit_scale()
+        counts = np.maximum(data.column_counts - data.centred, 1)
+        variances = found.features[table.live] / data.unit**2
+        columns = _learned(variances, counts, table.relative_units, problem)
     if found.samples is not None:
         kept = found.samples if table.kept is None else found.samples[table.kept]
-        rows = given(kept[table.rows.places]).at_unit_scale()
+        rows = _learned(kept[data.places], data.row_counts, np.ones(data.shape[0]), problem)
     return NoiseScales(rows, columns, table.relative_units)
+
+
+def _learned(
+    variances: FloatArray, counts: FloatArray, units: FloatArray, problem: DenseProblem
+) -> Scales:
+    """Scales of sides whose squares have these means."""
+    relative = np.maximum(variances / (variances.max() or 1.0), LEAST_NOISE_WITH_HOLES)
+    return in_units(problem.estimate, counts * relative, counts, units).at_unit_scale()
 
 
 def _mean_of_rows(state: DenseState, table: HolesTable) -> float:

@@ -1,0 +1,106 @@
+"""Tables drawn like the data, and how often rules find their number of components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from bayespca import inference
+from bayespca.arrays.namespaces import on_host
+from bayespca.arrays.types import FloatArray, Numbers
+from bayespca.lowrank.noise_models import NOISES, PER_FEATURE
+from bayespca.lowrank.records import PCAFit
+from bayespca.noise.asked import Asked
+from bayespca.noise.complete import Complete
+from bayespca.noise.lookalikes import likeness
+from bayespca.sources.data import Data, Where
+from bayespca.spectrum.forms import ClosedForm
+
+from ._lookalikes import Lookalikes
+from ._redundant import Reduced, reduced
+
+# Numbers of components that are drawn: those with at least this probability, and at most so many.
+PLAUSIBLE, MOST = 0.05, 5
+# Fewest tables of each number, if there are enough; and fewest rows.
+FEWEST, FEWEST_ROWS = 5, 4
+
+
+def of_fit(
+    fit: PCAFit,
+    data: Data,
+    ranks: Callable[[FloatArray], Mapping[str, int]],
+    asked: Asked,
+    *,
+    n_tables: int,
+    rng: np.random.Generator,
+) -> Lookalikes:
+    """Draw tables like the data of a fit, and count with all the rules of `ranks`.
+
+    Noise of single cells is replaced by noise of columns.
+    """
+    known = reduced(data, None, keeps=False)
+    X = np.asarray(on_host(known.data.values), dtype=np.float64)
+    noise = PER_FEATURE if NOISES[fit.noise.name].cells else NOISES[fit.noise.name]
+    again = Complete(X, ClosedForm(), inference.Looping(), asked)
+    first = again.fit(noise)
+    if not first.noise_variance:
+        raise ValueError("the data have no noise: every table like them is a rotation of them.")
+    plausible = _plausible(fit)
+    sizes = _sizes(np.array(list(plausible.values())), n_tables)
+    truth, weights, found = [], [], []
+    for (k, probability), size in zip(plausible.items(), sizes.tolist(), strict=True):
+        like = likeness(X, again.with_rank(first, k), center=asked.center)
+        for _ in range(size):
+            strengths = like.likely_strengths(rng)
+            truth.append(like.number(strengths))
+            weights.append(probability / size)
+            found.append(ranks(_with_copies(like.table(strengths, rng), known)))
+    columns = {name: np.array([each[name] for each in found]) for name in found[0]}
+    return Lookalikes(np.array(truth), np.array(weights), columns)
+
+
+def _plausible(fit: PCAFit) -> dict[int, float]:
+    """The numbers of components to draw tables with, and their probabilities, which sum to 1.
+
+    Without probabilities, these are the number that was kept and its neighbours.
+    """
+    known, k, most = fit.rank_posterior, fit.n_components, fit.spectrum.full_rank - 1
+    if not known.size:
+        numbers = [h for h in (k - 1, k, k + 1) if 0 <= h <= most] or [k]
+        return dict.fromkeys(numbers, 1 / len(numbers))
+    probable = np.argsort(-known[: most + 1])[:MOST].tolist()
+    likely = sorted(h for h in probable if known[h] >= PLAUSIBLE) or [k]
+    return {h: float(known[h] / known[likely].sum()) for h in likely}
+
+
+def _sizes(shares: FloatArray, total: int) -> Numbers:
+    """How many of all tables each number gets: a few for each, the rest in proportion."""
+    least = min(FEWEST, total // shares.size)
+    rest = np.rint(np.cumsum(shares) * (total - least * shares.size))
+    return least + np.diff(rest, prepend=0).astype(int)
+
+
+def _with_copies(X: FloatArray, known: Reduced) -> FloatArray:
+    """A table with the columns that follow from others, and with the rows that copy others."""
+    X = known.combined.completed(X, offset=True)
+    if known.rows is None:
+        return X
+    return X[np.searchsorted(np.unique(known.rows), known.rows)]
+
+
+def check_lookalikes(data: Data, n_tables: int) -> None:
+    """Raise ValueError unless tables like the data can be drawn, `n_tables` of them."""
+    if n_tables < 1:
+        raise ValueError(f"lookalikes must be at least 1, or 0 for none, got {n_tables!r}.")
+    if data.holes:
+        raise ValueError(
+            "Input X contains NaN: look-alikes are drawn from complete data. Fill the holes with "
+            "BayesianPCAImputer first, or leave out the look-alikes."
+        )
+    if data.where is Where.SPARSE:
+        raise ValueError("look-alikes need dense data: call toarray() first.")
+    if data.where is not Where.DENSE:
+        raise ValueError("look-alikes need data in memory: load all rows, or a subset.")
+    if data.values.shape[0] < FEWEST_ROWS:
+        raise ValueError(f"{data.values.shape[0]} rows are too few to draw tables like them.")
