@@ -80,7 +80,8 @@ def fit(
     start = time.perf_counter()
     outputs.check(data)
     with where.opened(data, how if choice is None else choice.how(how)) as given:
-        mixed = None if choice is None else replace(choice, label=outputs.label).read(given, how)
+        choice = None if choice is None else replace(choice, label=outputs.label)
+        mixed = None if choice is None else choice.read(given, how)
         if choice is not None and mixed is not None and fit_mixed is not None:
             fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
             return

@@ -52,7 +52,7 @@ def rank_stability(
     >>> from bayespca.datasets import low_rank
     >>> X = low_rank(100, 12, 3, random_state=0).X
     >>> rank_stability(X, n_halves=20).ranks
-    {3: 0.95, 4: 0.05}
+    {3: 0.9, 4: 0.1}
     """
     model = BayesianPCA(center=center, scale=scale, noise=noise)
     data = _readable(X, n_halves)

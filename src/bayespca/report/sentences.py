@@ -10,10 +10,10 @@ from bayespca.estimators._lookalikes import DEFAULT
 from bayespca.estimators.ranks import EVB, RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
-    CONDITION,
     MINUS,
     counted,
     holes_sentence,
+    kept,
     noise_level,
     noise_sentence,
     nothing_varies,
@@ -125,7 +125,7 @@ def _unequal(summary: Summary) -> str:
 
 def _sure(summary: Summary) -> str:
     known = summary.at_least is not None
-    return f"How many: {summary.how_sure}, {CONDITION}. " if known else ""
+    return f"Their number: {kept(summary.rank, summary.how_sure)}. " if known else ""
 
 
 def noise_unit(model: FittedPCA) -> str:

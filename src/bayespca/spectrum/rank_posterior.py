@@ -61,7 +61,7 @@ def posterior_of_rank(
     >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
     >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
     >>> spectrum.posterior_of_rank(seen).probabilities[:5].round(2)
-    array([0.  , 0.  , 0.  , 0.95, 0.04])
+    array([0.  , 0.  , 0.  , 0.91, 0.08])
 
     Parameters
     ----------
