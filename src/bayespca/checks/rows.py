@@ -17,6 +17,8 @@ LEAST, STANDS_OUT = 0.3, 6.0
 # The same for ranks of scores, of as many as hundreds of components. In a series, their standard
 # deviations are √((1 + r²)/(1 − r²)) times too small: 1.3 times.
 MUCH, BY_NO_CHANCE = 0.5, 5.0
+# The codes of advice on rows in an order.
+ORDERED, SORTED = "ordered-rows", "sorted-rows"
 # Fewest rows that can show an order, and fewest among which one row can stand out.
 FEWEST, FEW = 8, 20
 # Share of a component's squares at which a single row dominates it.
@@ -37,7 +39,7 @@ def ordered_rows(residuals: FloatArray) -> Advice | None:
     if abs(r) < LEAST or abs(r) * np.sqrt(n * p) < STANDS_OUT:
         return None
     return Advice(
-        "ordered-rows",
+        ORDERED,
         f"Rows next to each other are not independent (correlation {r:.2f} of the residuals): they "
         "look like a time series. The number of components and its probability assume independent "
         "rows; take differences, or use rows further apart.",
@@ -61,7 +63,7 @@ def sorted_rows(scores: FloatArray) -> Advice | None:
     if r[h] < max(MUCH, BY_NO_CHANCE / np.sqrt(n)):
         return None
     return Advice(
-        "sorted-rows",
+        SORTED,
         f"Component {h + 1} follows the order of the rows (rank correlation {r[h]:.2f} of scores "
         "in rows next to each other): they look sorted, or ordered in time. Sorted rows do no "
         "harm. In a series, components may be slow drifts, and their standard deviations are too "

@@ -62,7 +62,7 @@ def _advice(data: Data, fit: PCAFit, rows: Index | None) -> Iterator[Advice]:
     some = data.values[: min(max(CELLS // p, FEWEST), n), :]
     host = on_host(some)
     found = [_of_values(host, fit)]
-    if fit.noise_variance > 0:
+    if fit.noise_variance > 0 and not fit.noise.series:
         found += [_of_holes(host, data, fit), *_of_rows(some, data, fit, numbers)]
     yield from (one for one in found if one is not None)
 

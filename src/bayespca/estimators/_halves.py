@@ -18,6 +18,7 @@ from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import AUTO, EVB
+from bayespca.noise.series import innovations
 from bayespca.sources.data import Data, Where
 from bayespca.sources.rounding import rounding_variances
 from bayespca.spectrum.rank_posterior import posterior_of_rank
@@ -130,6 +131,11 @@ def of_fit(
 
     if fit.noise.name != ISOTROPIC.name:
         values = _dithered(values, rng)
+    if fit.noise.series:
+        fit, values = (
+            _of_rows(fit, np.arange(1, len(values))),
+            innovations(values, fit.noise.series),
+        )
     halves = of_halves(_white(values, fit, center=center), n_halves, rng, count)
     counts = Counter(halves.ranks.tolist())
     return RankStability(

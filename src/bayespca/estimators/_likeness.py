@@ -14,6 +14,7 @@ from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
 from bayespca.noise.lookalikes import likeness
+from bayespca.noise.series import innovations
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.forms import ClosedForm
 
@@ -37,10 +38,12 @@ def of_fit(
 ) -> Lookalikes:
     """Draw tables like the data of a fit, and count with all the rules of `ranks`.
 
-    Noise of single cells is replaced by noise of columns.
+    Noise of single cells is replaced by noise of columns, and rows in a series by what is new in
+    each.
     """
     known = reduced(data, None, keeps=False)
     X = np.asarray(on_host(known.data.values), dtype=np.float64)
+    X = innovations(X, fit.noise.series)
     noise = PER_FEATURE if NOISES[fit.noise.name].cells else NOISES[fit.noise.name]
     again = Complete(X, ClosedForm(), inference.Looping(), asked)
     first = again.fit(noise)

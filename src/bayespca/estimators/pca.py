@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_namespace, to_numpy
+from bayespca.checks.rows import ORDERED
 from bayespca.engines import moments, streaming
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
@@ -24,6 +25,7 @@ from bayespca.noise.asked import EVB, Asked, by_likelihood
 from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import fit_complete, fit_with_holes
 from bayespca.noise.number import numbered
+from bayespca.noise.series import can_be_series, fit_series
 from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
@@ -37,7 +39,7 @@ from ._noise import ChoosesNoise
 from ._options import Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
 from ._reading import knowing_rows
-from ._redundant import completed, reduced
+from ._redundant import Reduced, completed, reduced
 from ._warnings import warn
 from .summary import rank_was_given
 from .wording import ENOUGH, in_brief, undetermined
@@ -299,7 +301,10 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         errors = _errors.known_errors(error_std, sample_weight, data)
         known = reduced(data, errors, keeps=self.method == "ml")
         fitted = self._fitted(known.data, form, looping, known.errors)
-        fitted = knowing_rows(known.data, checked(known.data, fitted, known.rows))
+        fitted = checked(known.data, fitted, known.rows)
+        if ORDERED in fitted.status and not known.data.holes:
+            fitted = self._in_series(known, form, looping) or fitted
+        fitted = knowing_rows(known.data, fitted)
         fitted = completed(fitted, known, data.features)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
@@ -330,6 +335,17 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             if data.where is not Where.PARTITIONS:
                 raise
         return self._fitted_with_holes(data, form, looping, asked)
+
+    def _in_series(
+        self, known: Reduced, form: ClosedForm, looping: inference.Looping
+    ) -> PCAFit | None:
+        """The fit of rows as a series; None if that cannot be fitted, or gains nothing."""
+        asked, X = self._asked(known.errors), known.data.values
+        if self.solver == "iterative" or not can_be_series(X.shape, form, asked):
+            return None
+        form = replace(form, n_features=known.data.features.count)
+        fitted = fit_series(X, form, looping, asked)
+        return None if fitted is None else checked(known.data, fitted, known.rows)
 
     def _fitted_complete(
         self, X: Any, form: ClosedForm, looping: inference.Looping, asked: Asked

@@ -54,6 +54,8 @@ class NoiseFound:
         Degrees of freedom of Student's t, for rows or cells; infinite for normal noise.
     correlation
         φ, the correlation of the noise of neighbouring features.
+    series
+        ψ, the correlation of the noise of a row with that of the row before.
     outliers
         Probability that the noise of a row (n,) or of a cell (n, p) is more than three times as
         large as usual; None where neither has noise of its own.
@@ -69,6 +71,7 @@ class NoiseFound:
     samples: Vector | None = None
     degrees_of_freedom: float = float("inf")
     correlation: float = 0.0
+    series: float = 0.0
     outliers: FloatArray | None = None
     per_component: float = 0.0
     evidence: dict[str, float] = field(default_factory=dict)

@@ -51,6 +51,8 @@ OUT_OF_REACH = (
 )
 # Most columns whose order is compared with others, and nats by which it must be better than each.
 FEW_TO_ORDER, CLEARLY_IN_ORDER = 30, 3.0
+# Nats by which a fit that is reached from fewer components must be lower.
+LOWER = 0.1
 # Nats to which free energies are found if only the evidence of a number of components is wanted.
 NATS = 0.02
 # Relative fall of the free energy at which the rounds of a sample of the rows end.
@@ -95,7 +97,25 @@ class Complete:
         if not table.squares.any():
             return replace(self._constant(table)._closed(), noise=silence(noise, table))
         fit = scaled.fit(table, self.form, looping, noise, other)
+        if noise.neighbours and other is None and self.form.exactly is None:
+            fit = self._with_fewer(fit, table, replace(looping, callback=None, checkpoint=None))
         return with_rows_known(fit, self.X) if noise.rows else fit
+
+    def _with_fewer(self, fit: PCAFit, table: NoisyTable, looping: inference.Looping) -> PCAFit:
+        """The fit, or a lower one that is reached from one component less.
+
+        What neighbours have in common passes for a component while little is known of the noise,
+        and closed forms do not let go of it.
+        """
+        noise = NOISES[fit.noise.name]
+        while fit.n_components:
+            form = replace(self.form, exactly=fit.n_components - 1)
+            less = scaled.fit(table, form, looping, noise, fit)
+            end = scaled.fit(table, self.form, looping, noise, less)
+            if not end.free_energy < fit.free_energy - LOWER:
+                break
+            fit = end
+        return fit
 
     def _constant(self, table: NoisyTable) -> Complete:
         """The same task with constant data in memory, as blocks may be readable only once."""

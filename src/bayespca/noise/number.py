@@ -46,13 +46,16 @@ def counted(fit: PCAFit, data: Complete, most: int | None) -> PCAFit:
         shown = np.empty(0) if _rejected(fit, data) else fit.rank_posterior
         return numbered(replace(fit, rank_posterior=shown), number, most, again)
     ranks = ranks_of(fit, data.here if data.few is not None and data.few.are_all else data)
-    return with_ranks(numbered(with_ranks(fit, ranks), number, most, again), ranks)
+    end = numbered(with_ranks(fit, ranks), number, most, again)
+    return with_ranks(end, replace(ranks, determined=bool(end.rank_posterior.size)))
 
 
 def numbered(fit: PCAFit, number: str, most: int | None, again: Callable[[int], PCAFit]) -> PCAFit:
     """The fit with the most probable number of components.
 
     Without probabilities, and for "evb", the method's own number stays. There are at most `most`.
+    Sweeps may not be able to keep the most probable number; then the fit contradicts the
+    probabilities, and shows none.
     """
     kept, known = fit.n_components, fit.rank_posterior
     wanted = kept
@@ -62,6 +65,8 @@ def numbered(fit: PCAFit, number: str, most: int | None, again: Callable[[int], 
     if wanted == kept:
         return fit
     other = again(wanted)
+    if other.n_components != wanted:
+        return replace(fit, rank_posterior=np.empty(0))
     status, converged = fit.status + other.status, fit.converged and other.converged
     return replace(other, rank_posterior=known, status=status, converged=converged)
 
@@ -79,9 +84,16 @@ def ranks_of(fit: PCAFit, data: Complete) -> RankPosterior:
 
 
 def _of_spectrum(fit: PCAFit, data: Complete) -> RankPosterior:
-    """The probabilities at the variances of the fit."""
-    per_component = fit.noise.per_component
-    return data.form.ranks(fit.spectrum, fit.noise_variance, per_component=per_component)
+    """The probabilities at the variances of the fit, of numbers that differ from variances."""
+    per_component, most = fit.noise.per_component, _most(fit)
+    ranks = data.form.ranks(fit.spectrum, fit.noise_variance, per_component=per_component)
+    if ranks.rank > most:
+        return ranks
+    number, detectable = ranks.probabilities.copy(), ranks.detectable.copy()
+    number[most + 1 :] = detectable[most + 1 :] = 0.0
+    return replace(
+        ranks, probabilities=number / number.sum(), detectable=detectable / detectable.sum()
+    )
 
 
 def _mean(own: RankPosterior, fixed: RankPosterior) -> RankPosterior:

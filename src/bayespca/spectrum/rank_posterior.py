@@ -157,7 +157,8 @@ def _found(spiked: SpikedSpectrum, start: int, cap: int, size: int) -> RankPoste
         last = min(max(centre, first) + ahead, cap, first + MOST)
         evidence, shares = _log_evidence(spiked, first, last, centre)
         last = first + evidence.size - 1
-        weight = _with_prior(spiked, evidence, first)
+        evidence = _never_rising(evidence, max(spiked.squares.full_rank // 2 - first, 0))
+        weight = evidence + log_prior(first + np.arange(evidence.size))
         best = first + int(np.argmax(weight))
         if best == first == centre - BEHIND:
             centre = max(first - BEHIND // 2, 0)
@@ -165,15 +166,19 @@ def _found(spiked: SpikedSpectrum, start: int, cap: int, size: int) -> RankPoste
             centre, ahead = max(best, first), ahead + (AHEAD if best < last - 1 else ahead)
         else:
             break
-    flat = np.flatnonzero(np.diff(weight) == 0)
+    flat = np.flatnonzero(np.diff(evidence) == 0)
     end = int(flat[0]) if flat.size else weight.size - 1
     known = {first + i: (float(weight[i]), shares[i]) for i in range(weight.size)}
     return of_weights(known, size, determined=best < first + end)
 
 
-def _beyond(spiked: SpikedSpectrum, first: int) -> int:
-    """Index of half of all directions in a window of ranks that begins at `first`."""
-    return max(spiked.squares.full_rank // 2 - first, 0)
+def _never_rising(evidence: FloatArray, beyond: int) -> FloatArray:
+    """Log evidences that do not rise from the index `beyond` on, that of half of all directions.
+
+    Where more than half of all directions would be components, and those do not stand out, the
+    approximation rises although the evidence does not.
+    """
+    return np.append(evidence[:beyond], np.minimum.accumulate(evidence[beyond:]))
 
 
 def of_weights(
@@ -194,17 +199,6 @@ def of_weights(
     for k, (_, split) in known.items():
         recoverable[: split.size] += share[k] / share.sum() * split
     return RankPosterior(recoverable, share / share.sum(), relative, determined)
-
-
-def _with_prior(spiked: SpikedSpectrum, evidence: FloatArray, first: int) -> FloatArray:
-    """Log of evidence times prior.
-
-    Where more than half of all directions would be components, and those do not stand out, the
-    approximation rises although the evidence does not. There it is not allowed to rise.
-    """
-    weight, beyond = evidence + log_prior(first + np.arange(evidence.size)), _beyond(spiked, first)
-    weight[beyond:] = np.minimum.accumulate(weight[beyond:])
-    return weight
 
 
 def _n_sure(spiked: SpikedSpectrum, centre: int, cap: int) -> int:
