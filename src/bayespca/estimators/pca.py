@@ -456,10 +456,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         asked = any(code in fit.status for code in (ALL_ZERO, AT_LEAST))
         if not (fit.rank_posterior.size or rank_was_given(self) or asked or k == self.n_components):
             needed = holding(to_numpy(fit.shrunk_singular_values), ENOUGH)
-            # That sentence also says what being near the bound means.
-            advice = tuple(one for one in fit.status.advice if one.code != "near-rank-bound")
-            status = replace(fit.status, advice=advice)
-            fit = replace(fit, status=status.but(NOT_DETERMINED, undetermined(k, needed)))
+            status = fit.status.but(NOT_DETERMINED, undetermined(k, needed))
+            fit = replace(fit, status=status)
         return super()._keep(fit, features)
 
     def _check_kept(self) -> None:
