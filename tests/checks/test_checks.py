@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWar
 
 CODES = (
     *("zero-one", "counts", "dependent-columns", "repeated-rows", "replicates"),
-    *("ordered-rows", "sorted-rows", "dominating-row"),
+    *("ordered-rows", "sorted-rows", "dominating-row", "series"),
 )
 
 
@@ -96,12 +96,16 @@ def test_maximum_likelihood_with_a_given_number_keeps_all_columns(table):
 
 @pytest.mark.parametrize("shape", [(300, 30), (60, 200), (100, 10)])
 def test_random_walks_are_a_series(shape, rng):
-    assert "like a time series" in said(np.cumsum(rng.normal(size=shape), axis=0))["ordered-rows"]
+    walk = np.cumsum(rng.normal(size=shape), axis=0)
+    assert "like a time series" in said(walk, noise="per-feature")["ordered-rows"]
+    found = said(walk)
+    assert "Rows form a series" in found["series"]
+    assert "ordered-rows" not in found
 
 
 def test_some_of_many_columns_tell_a_series(rng):
     walk = np.cumsum(rng.normal(size=(60, 8000)), axis=0)
-    assert "look like a time series" in said(walk)["ordered-rows"]
+    assert "look like a time series" in said(walk, noise="isotropic")["ordered-rows"]
     assert "ordered-rows" not in said(noisy("white", 60, 8000, 3, random_state=0).X)
 
 

@@ -307,7 +307,8 @@ class TestPerFeature:
 
     def test_it_explains_the_data_better_than_one_noise(self):
         ours = BayesianPCA(noise="per-feature").fit(self.X)
-        other = BayesianPCA(noise="isotropic").fit(self.X)
+        with pytest.warns(RankWarning, match="nearly as many"):
+            other = BayesianPCA(noise="isotropic").fit(self.X)
         assert (other.n_components_, other.rank_posterior_) == (22, None)
         assert ours.free_energy_ < other.free_energy_
         assert ours.score(self.X) > other.score(self.X)
@@ -414,11 +415,10 @@ def test_a_rank_near_the_bound_is_said_once_with_what_to_do(how, noise):
 
 def test_noise_of_columns_is_no_component_near_the_bound():
     X = np.random.default_rng(0).normal(size=(3000, 6)) * [32, 16, 8, 4, 2, 1]
-    equal = BayesianPCA(noise="isotropic").fit(X)
+    with pytest.warns(RankWarning, match=r"nearly as many as .* \(5 at most\)"):
+        equal = BayesianPCA(noise="isotropic").fit(X)
     assert equal.rank_posterior_ is None
     assert "more cannot be told apart from deviations from the model" in str(equal.status_)
-    with pytest.warns(RankWarning, match=r"nearly as many as .* \(5 at most\)"):
-        BayesianPCA(noise="isotropic", n_components=equal.n_components_).fit(X)
     model = BayesianPCA().fit(X)
     assert (model.noise_, model.n_components_) == ("per-feature", 0)
 
@@ -643,7 +643,8 @@ def test_the_most_probable_number_is_kept_by_every_engine():
 
 def test_components_that_vanish_in_the_refit_are_not_kept():
     model = BayesianPCA(noise="student-cells").fit(weak(1.9, 40, 10, seed=10))
-    assert model.n_components_ < int(model.rank_posterior_.argmax())
+    assert model.rank_posterior_ is None
+    assert "more cannot be told apart from deviations from the model" in str(model.status_)
     assert (model.shrunk_singular_values_ > 0).all()
 
 

@@ -39,7 +39,7 @@ SERIES = "series"
 # Most cells, and longest short side, for which ψ is sought.
 MOST_CELLS, LONGEST_SHORT_SIDE = 5_000_000, 2000
 # Values of ψ that are compared first, and the accuracy to which the best is found.
-GRID, ACCURACY = np.linspace(-0.9, 0.98, 17), 0.003
+GRID, ACCURACY = np.append(np.linspace(-0.9, 0.95, 16), (0.98, 0.99, 0.999)), 0.002
 # Nats that a series must gain besides ½ log of the number of cells, which teach ψ.
 CLEARLY = 3.0
 # Rounds of ψ and noise in turns, and the change of ψ that ends them.
