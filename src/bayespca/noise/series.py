@@ -21,7 +21,7 @@ from scipy.linalg import eigvalsh
 from scipy.optimize import minimize_scalar
 
 from bayespca import inference
-from bayespca.arrays.namespaces import on_host
+from bayespca.arrays.namespaces import array_namespace, on_host
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank.noise_models import BOTH, NOISES
 from bayespca.lowrank.recognising import digests
@@ -131,7 +131,11 @@ def _of_rows(fit: PCAFit, X: Array, psi: float) -> PCAFit:
         noise = replace(noise, outliers=noise.outliers[rows])
     jacobian = 0.5 * fit.n_samples * int(X.shape[1]) * math.log1p(-psi * psi)
     known = digests(X) if posterior.learned_from.size else posterior.learned_from
-    mean = posterior.mean * (math.sqrt(1 - psi * psi) / (1 - psi))
+    # Generalised least squares: rows at the ends tell more. The mean of the innovations would be
+    # divided by 1 − ψ, which drifts can make as small as .001.
+    ends = X[0, :] + X[-1, :]
+    within = array_namespace(X).sum(X[1:-1, :], axis=0)
+    mean = (ends + (1 - psi) * within) / (2 + (n - 2) * (1 - psi))
     return replace(
         fit,
         posterior=replace(posterior, mean=mean, learned_from=known),
