@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
+from bayespca import BayesianPCA
 from bayespca.checks.copies import copied_rows, replicates
+from bayespca.estimators._redundant import means_of_rows
 
 
 @pytest.fixture
@@ -74,23 +76,81 @@ def test_real_duplicates(load_data):
 # --- repeated measurements ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_columns", [15, 60, 300])
-def test_replicates(rng, n_columns):
-    X = np.repeat(rng.normal(size=(40, n_columns)), 2, axis=0)
-    again = X + 0.1 * rng.normal(size=X.shape)
-    np.testing.assert_array_equal(replicates(again, n_columns), np.arange(80))
+def repeated(rng, n, p, k, times, spread):
+    """Samples with k factors, and as many measurements of each."""
+    factors = 3 * rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) / np.sqrt(max(k, 1))
+    samples = factors + rng.normal(size=(n, p))
+    X = np.repeat(samples, times, axis=0)
+    return samples, X + spread * rng.normal(size=X.shape)
 
 
-@pytest.mark.parametrize("n_columns", [2, 5, 20, 100])
+@pytest.mark.parametrize("spread", [0.05, 0.3])
+@pytest.mark.parametrize(
+    ("n", "p", "k", "times"), [(40, 60, 3, 3), (60, 100, 3, 4), (50, 40, 0, 2)]
+)
+def test_repeated_measurements_count_once(rng, n, p, k, times, spread):
+    samples, X = repeated(rng, n, p, k, times, spread)
+    np.testing.assert_array_equal(replicates(X), np.repeat(np.arange(n) * times, times))
+    model = BayesianPCA().fit(X)
+    assert (model.n_components_, model.n_samples_) == (k, n * times)
+    assert f"repeated measurements of {n} samples" in str(model.status_)
+    other = BayesianPCA().fit(samples)
+    assert model.noise_variance_ == pytest.approx(other.noise_variance_, rel=0.1)
+    assert model.transform(X).shape == (n * times, k)
+
+
+def test_the_order_of_replicates_does_not_matter(rng):
+    _, X = repeated(rng, 40, 60, 3, 3, 0.2)
+    order = rng.permutation(120)
+    first, mixed = replicates(X), replicates(X[order])
+    same = np.equal.outer(first, first)
+    np.testing.assert_array_equal(np.equal.outer(mixed, mixed), same[np.ix_(order, order)])
+
+
+def test_a_sample_is_the_mean_of_its_known_cells(rng):
+    _, X = repeated(rng, 40, 60, 3, 3, 0.2)
+    X[1, 4] = np.nan
+    means = means_of_rows(X, np.repeat(np.arange(40) * 3, 3))
+    np.testing.assert_allclose(means[0, 4], (X[0, 4] + X[2, 4]) / 2)
+    np.testing.assert_allclose(means[7], X[21:24].mean(axis=0))
+    model = BayesianPCA().fit(X)
+    assert model.n_components_ == 3
+
+
+def test_known_noise_is_of_single_measurements(rng):
+    """With known errors, nothing is averaged."""
+    _, X = repeated(rng, 40, 60, 3, 3, 0.2)
+    model = BayesianPCA().fit(X, error_std=np.full((1, 60), 1.0))
+    assert "repeated measurements" not in str(model.status_)
+    model = BayesianPCA(noise_variance=1.0).fit(X)
+    assert "repeated measurements" not in str(model.status_)
+
+
+@pytest.mark.parametrize("n_columns", [4, 5, 20, 100])
 def test_independent_rows_are_no_replicates(n_columns):
     for seed in range(50):
         rng = np.random.default_rng(seed)
         R = rng.normal(size=(100, n_columns))
-        assert not replicates(R, n_columns).size
-        assert not replicates(rng.standard_t(3, size=R.shape), n_columns).size
+        assert replicates(R) is None
+        assert replicates(rng.standard_t(3, size=R.shape)) is None
+        assert (
+            replicates(R + 3 * rng.normal(size=(100, 2)) @ rng.normal(size=(2, n_columns))) is None
+        )
 
 
 def test_smooth_noise_is_no_replicate(rng):
     x = np.arange(80)
     root = np.linalg.cholesky(np.exp(-0.5 * ((x[:, None] - x) / 5) ** 2) + 1e-9 * np.eye(80))
-    assert not replicates(rng.normal(size=(150, 80)) @ root.T, 80).size
+    assert replicates(rng.normal(size=(150, 80)) @ root.T) is None
+
+
+@pytest.mark.parametrize("step", [0.05, 0.3, 1.0])
+def test_a_series_is_no_replicate(rng, step):
+    assert (
+        replicates(step * rng.normal(size=(200, 50)).cumsum(axis=0) + rng.normal(size=50)) is None
+    )
+
+
+@pytest.mark.parametrize("name", ["metabolite", "tobamovirus", "segment", "glass", "letter"])
+def test_near_neighbours_in_real_tables_are_no_replicates(load_data, name):
+    assert replicates(load_data(name)["X"][:1000].astype(float)) is None

@@ -236,4 +236,4 @@ def test_tables_that_repeat_rows_by_chance_keep_them():
 def test_repeated_measurements_are_named():
     X = np.repeat(noisy("white", 60, 20, 2, random_state=0).X, 2, axis=0)
     X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
-    assert "Average the measurements of each sample" in str(BayesianPCA().fit(X).status_)
+    assert "repeated measurements of 60 samples" in str(BayesianPCA().fit(X).status_)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray, Index
 from bayespca.lowrank.recognising import digests, digests_of_cells
 from bayespca.sources.constant import extremes
-from bayespca.spectrum.records import Advice
+from bayespca.spectrum.records import Advice, Spectrum
+from bayespca.spectrum.solving import solve
 
 # Pairs of rows that agree in every column are copies if there are this many times as many as pairs
 # that agree in all columns but one, and as pairs that would agree by chance.
@@ -24,8 +27,17 @@ ENOUGH_ROWS, ENOUGH_PAIRS = 5000, 100
 # The first columns, which are enough to see that most tables have no equal rows.
 FIRST = 8
 # Least correlation of the residuals of repeated measurements, least share of the rows that have
-# such a partner, most rows to compare, and most pairs that may look so by chance.
-ALIKE, SHARE, MOST_ROWS, BY_CHANCE = 0.9, 0.1, 1000, 1e-3
+# such a partner, and most such partners of a row that may be there by chance.
+ALIKE, SHARE, BY_CHANCE = 0.75, 0.5, 0.01
+# Their greatest squared difference, in units of what residuals with the least correlation have, and
+# the least share of pairs within groups that are alike.
+FAR, MUTUAL = 2.0, 0.8
+# The median of χ² with one degree of freedom.
+MEDIAN = 0.455
+REPLICATES = "replicates"
+# Most rows of a table in which repeated measurements are sought, most products of their cells, and
+# the rows that are compared first.
+MOST_ROWS, MOST_PRODUCTS, FEW_ROWS = 1000, 200_000_000, 50
 
 
 def copied_rows(X: Array) -> Index | None:
@@ -93,33 +105,82 @@ def of_copies(first: Index) -> Advice:
     )
 
 
-def of_replicates(rows: Index, n: int) -> Advice:
-    """Advice that names the rows of `replicates`, which are among n."""
-    listed = ", ".join(map(str, rows[:NAMED].tolist())) + (", …" if rows.size > NAMED else "")
+def of_averages(first: Index) -> Advice:
+    """Advice on samples that were fitted by the means of their rows."""
+    sizes = np.bincount(first, minlength=first.size)
+    rows = np.flatnonzero(first == sizes.argmax())
     return Advice(
-        "replicates",
-        f"{rows.size} of {n} rows examined have the same residuals as another row ({listed}, "
-        "counting from 0): they look like repeated measurements of the same samples, which are not "
-        "independent, and give too many components. Average the measurements of each sample.",
+        REPLICATES,
+        f"The rows look like repeated measurements of {np.count_nonzero(sizes)} samples: some "
+        f"differ by much less than others ({_some(rows)}, counting from 0, are of one sample). The "
+        "fit counts each sample once, by the mean of its rows.",
     )
 
 
-def replicates(residuals: FloatArray, free: int) -> Index:
-    """Rows whose residuals agree with those of another row, as those of repeated measurements of
-    one sample do, whose differences are much smaller than the noise; none if these rows are few.
+def _some(rows: Index) -> str:
+    return ", ".join(map(str, rows[:NAMED].tolist())) + (", …" if rows.size > NAMED else "")
 
-    Cosines between independent residuals of m free columns have the mean square 1/m, and exceed c
-    with a probability of about (1 − c²)^((m − 1)/2). `free`, the columns less the components, is
-    the most that m can be; if columns have noise in common, m is smaller.
+
+def replicates(X: Array) -> Index | None:
+    """For each row the first one that measures the same sample; None if hardly any row has another.
+
+    Rows of one sample differ by much less than the noise, and all of them are alike; in a series
+    only neighbours are. The noise is what some components leave of columns with variance 1. Several
+    numbers are tried, because EVB takes what repeated rows have in common for components.
     """
-    R = residuals[:MOST_ROWS]
-    norm, n = np.sqrt(np.einsum("ij,ij->i", R, R)), len(R)
-    if free < 3 or n < 4 or not norm.all():
-        return np.empty(0, np.intp)
-    R = R / norm[:, None]
+    n, p = (int(size) for size in X.shape)
+    if not 4 <= n <= MOST_ROWS or n * n * p > MOST_PRODUCTS:
+        return None
+    Z = on_host(X).astype(np.float64)
+    Z = Z[:, np.nanmax(Z, axis=0, initial=-np.inf) > np.nanmin(Z, axis=0, initial=np.inf)]
+    if not Z.size:
+        return None
+    Z = np.nan_to_num((Z - np.nanmean(Z, axis=0)) / np.nanstd(Z, axis=0))
+    tall = n > Z.shape[1]
+    squares, directions = np.linalg.eigh(Z.T @ Z if tall else Z @ Z.T)
+    directions, full = directions[:, ::-1], min(n - 1, Z.shape[1])
+    gamma = np.sqrt(np.maximum(squares[::-1][:full], 0.0))
+    most = solve(Spectrum(gamma, (Z.shape[1], n - 1)), "evb", other_ranks=False).rank
+    best: tuple[float, Index | None] = MUTUAL, None
+    for k in [0, *(2**i for i in range(int(most).bit_length()))]:
+        W = directions[:, :k]
+        left = Z - (Z @ W) @ W.T if tall else Z - W @ (W.T @ Z)
+        best = max(best, of_one_sample(Z, left, full - k), key=lambda found: found[0])
+    return best[1]
+
+
+def of_one_sample(rows: FloatArray, residuals: FloatArray, free: int) -> tuple[float, Index | None]:
+    """The same from rows and residuals in equal units, after the share of pairs in samples that are
+    alike.
+
+    Squared cosines between independent residuals of m free columns have a median of about .455/m,
+    and exceed c² with a probability of about (1 − c²)^((m − 1)/2). `free`, the columns less the
+    components, is the most that m can be; if columns have noise in common, m is smaller.
+    """
+    squares, n = np.einsum("ij,ij->i", residuals, residuals), len(residuals)
+    if free < 3 or n < 4 or not squares.all():
+        return 0.0, None
+    R = residuals / np.sqrt(squares)[:, None]
+    # A few rows tell whether it is worth while to compare all.
+    few = np.random.default_rng(0).permutation(n)[:FEW_ROWS]
+    cosines = R[few] @ R.T
+    cosines[np.arange(few.size), few] = 0.0
+    m = max(min(free, MEDIAN / float(np.median(cosines**2))), 1.5)
+    least = max(ALIKE, np.sqrt(1 - (BY_CHANCE / n) ** (2 / (m - 1))))
+    if (cosines.max(axis=1) > least).mean() < SHARE / 2:
+        return 0.0, None
     cosines = R @ R.T
     np.fill_diagonal(cosines, 0.0)
-    m = max(min(free, n * (n - 1) / float(np.einsum("ij,ij->", cosines, cosines))), 1.5)
-    least = np.sqrt(1 - (BY_CHANCE / n**2) ** (2 / (m - 1)))
-    rows = np.flatnonzero(cosines.max(axis=1) > max(ALIKE, least))
-    return rows if rows.size >= max(4, SHARE * n) else rows[:0]
+    one, other = np.nonzero(cosines > least)
+    # Their scores differ no more than their residuals do: a column holds `between` on average.
+    between = ((rows[one] - rows[other]) ** 2).mean(axis=1) * free
+    near = between <= FAR * (1 - ALIKE) * (squares[one] + squares[other])
+    one, other = one[near], other[near]
+    # Rows that are equal by chance are those of coarse values (`copied_rows` has the others).
+    if np.unique(one).size < max(4, SHARE * n) or not between.all():
+        return 0.0, None
+    links = coo_array((np.ones(one.size), (one, other)), shape=(n, n))
+    _, group = connected_components(links, directed=False)
+    sizes = np.bincount(group)
+    share = one.size / float(sizes @ (sizes - 1))
+    return share, np.unique(group, return_index=True)[1][group]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import Array, FloatArray, Index
-from bayespca.checks.copies import of_replicates, replicates
 from bayespca.checks.holes import holes_by_value
 from bayespca.checks.rows import dominating_row, ordered_rows, sorted_rows
 from bayespca.checks.values import COUNTS, of_values
@@ -85,9 +84,8 @@ def _of_holes(rows: FloatArray, data: Data, fit: PCAFit) -> Advice | None:
 def _of_rows(some: Array, data: Data, fit: PCAFit, numbers: Index) -> Iterator[Advice | None]:
     """Advice on residuals and scores of rows."""
     left = _residuals(some, fit)
-    in_order, alike = ordered_rows(left), replicates(left, left.shape[1] - fit.n_components)
+    in_order = ordered_rows(left)
     yield in_order
-    yield of_replicates(numbers[alike], len(left)) if alike.size else None
     read, posterior = functions(fit.posterior)
     if in_order is None:
         yield sorted_rows(on_host(read.scores(posterior, some)))

@@ -10,7 +10,6 @@ import numpy as np
 
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray, Index, Vector
-from bayespca.checks.copies import copied_rows
 from bayespca.linear.stability import WhiteRows, of_halves
 from bayespca.lowrank.combined import inside
 from bayespca.lowrank.filtering import filtered
@@ -25,6 +24,7 @@ from bayespca.spectrum.rank_posterior import posterior_of_rank
 from bayespca.spectrum.records import Spectrum
 from bayespca.spectrum.solving import solve
 
+from ._redundant import means_of_rows
 from .wording import ordinal, percent
 
 # How the number of components of halves, and of all rows, is found.
@@ -117,9 +117,8 @@ def of_fit(
     Halves count by the rule of the fit, at its variances: by EVB where it has no probabilities.
     Copies of rows are left out: in both halves, they would bring anything back.
     """
-    rows = copied_rows(values) if fit.n_copies else None
-    if rows is not None:
-        fit, values = _of_rows(fit, np.unique(rows)), values[np.unique(rows)]
+    if (rows := fit.first_rows).size:
+        fit, values = _of_rows(fit, np.unique(rows)), means_of_rows(values, rows)
     rule = rule if fit.rank_posterior.size else EVB
 
     def count(spectrum: Spectrum) -> int:

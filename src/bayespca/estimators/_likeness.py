@@ -9,6 +9,7 @@ import numpy as np
 from bayespca import inference
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray, Numbers
+from bayespca.lowrank.combined import inside
 from bayespca.lowrank.noise_models import NOISES, PER_FEATURE
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import Asked
@@ -19,7 +20,7 @@ from bayespca.sources.data import Data, Where
 from bayespca.spectrum.forms import ClosedForm
 
 from ._lookalikes import Lookalikes
-from ._redundant import Reduced, reduced
+from ._redundant import means_of_rows
 
 # Numbers of components that are drawn: those with at least this probability, and at most so many.
 PLAUSIBLE, MOST = 0.05, 5
@@ -41,8 +42,8 @@ def of_fit(
     Noise of single cells is replaced by noise of columns, and rows in a series by what is new in
     each.
     """
-    known = reduced(data, None, keeps=False)
-    X = np.asarray(on_host(known.data.values), dtype=np.float64)
+    _, X = inside(fit.posterior, np.asarray(on_host(data.values), dtype=np.float64))
+    X = means_of_rows(X, fit.first_rows) if fit.first_rows.size else X
     X = innovations(X, fit.noise.series)
     noise = PER_FEATURE if NOISES[fit.noise.name].cells else NOISES[fit.noise.name]
     again = Complete(X, ClosedForm(), inference.Looping(), asked)
@@ -58,7 +59,7 @@ def of_fit(
             strengths = like.likely_strengths(rng)
             truth.append(like.number(strengths))
             weights.append(probability / size)
-            found.append(ranks(_with_copies(like.table(strengths, rng), known)))
+            found.append(ranks(_with_copies(like.table(strengths, rng), fit)))
     columns = {name: np.array([each[name] for each in found]) for name in found[0]}
     return Lookalikes(np.array(truth), np.array(weights), columns)
 
@@ -84,12 +85,11 @@ def _sizes(shares: FloatArray, total: int) -> Numbers:
     return least + np.diff(rest, prepend=0).astype(int)
 
 
-def _with_copies(X: FloatArray, known: Reduced) -> FloatArray:
+def _with_copies(X: FloatArray, fit: PCAFit) -> FloatArray:
     """A table with the columns that follow from others, and with the rows that copy others."""
-    X = known.combined.completed(X, offset=True)
-    if known.rows is None:
-        return X
-    return X[np.searchsorted(np.unique(known.rows), known.rows)]
+    combined, rows = fit.posterior.combined, fit.first_rows
+    X = combined.completed(X, offset=True) if combined else X
+    return X[np.searchsorted(np.unique(rows), rows)] if rows.size else X
 
 
 def check_lookalikes(data: Data, n_tables: int) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import on_host, to_namespace, to_numpy
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray, Index
 from bayespca.checks.columns import dependent_columns
-from bayespca.checks.copies import copied_rows, of_copies
+from bayespca.checks.copies import copied_rows, of_averages, of_copies, replicates
 from bayespca.lowrank.combined import expanded
 from bayespca.lowrank.noise_models import OUTLYING_ROWS
 from bayespca.lowrank.records import PCAFit
@@ -25,7 +26,7 @@ from .wording import names_of
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """Data without columns that follow from others and without copies of rows.
+    """Data without columns that follow from others, with each sample once.
 
     Attributes
     ----------
@@ -35,6 +36,8 @@ class Reduced:
         Columns that follow from others.
     rows
         For each row of the original data, the row to fit in its place; None where all are fitted.
+    averaged
+        Whether rows are means of repeated measurements.
     keeps
         Whether the columns that follow from others are fitted, too.
     """
@@ -43,13 +46,17 @@ class Reduced:
     errors: KnownErrors | None
     combined: Combinations = NONE
     rows: Index | None = None
+    averaged: bool = False
     keeps: bool = False
 
 
-def reduced(data: Data, errors: KnownErrors | None, *, keeps: bool) -> Reduced:
+def reduced(
+    data: Data, errors: KnownErrors | None, *, keeps: bool, averages: bool = True
+) -> Reduced:
     """The part of data in memory that says something of its own; all of them if it `keeps` them.
 
     Known errors of single cells may make a cell worth more than its copy: then all are kept, too.
+    A known noise is that of single measurements, which it does not average.
     """
     if data.where is not Where.DENSE or (errors is not None and errors.cells is not None):
         return Reduced(data, errors)
@@ -63,7 +70,32 @@ def reduced(data: Data, errors: KnownErrors | None, *, keeps: bool) -> Reduced:
     rows = None if weighted else copied_rows(data.values)
     if rows is not None:
         data = _with_values(data, taken(data.values, np.unique(rows)), data.features)
-    return Reduced(data, errors, combined, rows)
+    known = Reduced(data, errors, combined, rows)
+    first = replicates(data.values) if averages and errors is None else None
+    return known if first is None else _of_samples(known, first)
+
+
+def _of_samples(known: Reduced, first: Index) -> Reduced:
+    """The means of repeated measurements; `first` has the first row of the sample of each row."""
+    rows = first
+    if known.rows is not None:
+        distinct = np.unique(known.rows)
+        rows = distinct[first[np.searchsorted(distinct, known.rows)]]
+    values = means_of_rows(known.data.values, first)
+    data = _with_values(known.data, values, known.data.features)
+    return replace(known, data=data, rows=rows, averaged=True)
+
+
+def means_of_rows(X: Array, first: Index) -> Array:
+    """Means over the rows with one first row, of the cells that are there; in order of these."""
+    host = on_host(X)
+    samples, group = np.unique(first, return_inverse=True)
+    there = ~np.isnan(host)
+    sums, counts = (np.zeros((samples.size, host.shape[1])) for _ in range(2))
+    np.add.at(sums, group, np.where(there, host, 0.0))
+    np.add.at(counts, group, there)
+    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return to_namespace(means, X, X.dtype)
 
 
 def _without(
@@ -88,7 +120,9 @@ def completed(fit: PCAFit, known: Reduced, features: Features) -> PCAFit:
         fit = _saying(fit, _of_columns(known, features))
     if known.combined and not known.keeps:
         fit = _of_all_columns(fit, known.combined)
-    return fit if known.rows is None else _of_all_rows(fit, known.rows)
+    if known.rows is None:
+        return fit
+    return _of_all_rows(fit, known.rows, of_averages if known.averaged else of_copies)
 
 
 def _of_columns(known: Reduced, features: Features) -> Advice:
@@ -117,7 +151,7 @@ def _of_all_columns(fit: PCAFit, combined: Combinations) -> PCAFit:
     return replace(fit, posterior=expanded(fit.posterior, combined), noise=noise)
 
 
-def _of_all_rows(fit: PCAFit, rows: Index) -> PCAFit:
+def _of_all_rows(fit: PCAFit, rows: Index, advice: Callable[[Index], Advice]) -> PCAFit:
     """The fit with what it says about rows repeated for their copies."""
     noise, status = fit.noise, fit.status
     place = np.searchsorted(np.unique(rows), rows)
@@ -126,8 +160,7 @@ def _of_all_rows(fit: PCAFit, rows: Index) -> PCAFit:
     if noise.outliers is not None:
         noise = replace(noise, outliers=noise.outliers[place])
         # These rows had other numbers.
-        advice = tuple(one for one in status.advice if one.code != OUTLYING_ROWS)
-        status = replace(status, advice=advice)
-    n_copies = rows.size - fit.n_samples
-    fit = replace(fit, noise=noise, status=status, n_samples=rows.size, n_copies=n_copies)
-    return _saying(naming_outliers(fit), of_copies(rows))
+        advice_left = tuple(one for one in status.advice if one.code != OUTLYING_ROWS)
+        status = replace(status, advice=advice_left)
+    fit = replace(fit, noise=noise, status=status, n_samples=rows.size, first_rows=rows)
+    return _saying(naming_outliers(fit), advice(rows))

@@ -299,7 +299,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         in_memory = self._needs_all_rows(X) or self._engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
-        known = reduced(data, errors, keeps=self.method == "ml")
+        averages = self.noise_variance == "auto"
+        known = reduced(data, errors, keeps=self.method == "ml", averages=averages)
         fitted = self._fitted(known.data, form, looping, known.errors)
         fitted = checked(known.data, fitted, known.rows)
         if ORDERED in fitted.status and not known.data.holes:

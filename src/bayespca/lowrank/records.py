@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.arrays.types import Counts, FloatArray, Matrix, Vector
 from bayespca.inference.result import Fit
 from bayespca.spectrum.records import Spectrum
 
@@ -22,13 +22,11 @@ class OfComponents:
 
     posterior: Any
     n_samples: int
-    # Rows that copy others, and are not counted.
-    n_copies: int = 0
 
     @property
     def n_counted(self) -> int:
         """Number of rows that count."""
-        return self.n_samples - self.n_copies
+        return self.n_samples
 
     @property
     def n_components(self) -> int:
@@ -102,8 +100,8 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         Singular values above it are kept; NaN where free energies decide.
     n_samples
         Rows of the data.
-    n_copies
-        Rows among them that copy others, and are not counted.
+    first_rows
+        For each row the first row that it copies or measures again, where such rows count once.
     engine
         The engine that ran; "holes" for data with holes.
     miss_probability
@@ -120,13 +118,17 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     shrunk_singular_values: Vector
     noise_variance: float
     n_samples: int
-    n_copies: int = 0
+    first_rows: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     threshold: float = float("nan")
     engine: str = "holes"
     miss_probability: float = 0.0
     noise: NoiseFound = field(default_factory=NoiseFound)
     rank_posterior: Vector = field(default_factory=lambda: np.empty(0))
     left_out: Matrix = field(default_factory=lambda: np.empty((0, 2)))
+
+    @property
+    def n_counted(self) -> int:
+        return int(np.unique(self.first_rows).size) or self.n_samples
 
     @property
     def singular_values(self) -> FloatArray:
@@ -161,6 +163,7 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         n, found = self.n_samples, self.noise
         agree = found.features is None or found.features.shape == (p,)
         agree &= found.samples is None or found.samples.shape == (n,)
+        agree &= self.first_rows.shape in ((0,), (n,))
         agree &= found.outliers is None or found.outliers.shape in ((n,), (n, p))
         if self.shrunk_singular_values.shape != (k,) or not agree:
             raise ValueError(f"its arrays do not have the sizes for {k} components in {p} features")
