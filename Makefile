@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MET_BY_OTHERS := $(addprefix tests/, io/test_files.py io/test_writing.py io/test_archive.py \
 	spectrum/test_solve.py lowrank/test_kernels.py displays/test_displays.py \
-	report/test_page.py cli/test_first_contact.py estimators/test_pca.py estimators/test_old_model_files.py)
+	report/test_page.py cli/test_first_contact.py estimators/test_pca.py)
 
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH

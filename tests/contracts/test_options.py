@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-import warnings
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 import bayespca
-from bayespca import BernoulliMixture, GibbsPCA, PCAMixture, VariationalPCA
+from bayespca import BernoulliMixture, GibbsPCA, VariationalPCA
 from bayespca.engines.selection import ENGINES
 from bayespca.estimators._constraints import quoted
 from bayespca.mixtures.bernoulli.start import STARTS
@@ -64,13 +63,6 @@ def test_every_option_is_checked_and_documented(cls):
         option.may_be.check(name, default)
         assert option.words
         assert f"\n{name} : {option.may_be.kind}, default={quoted(default)}\n" in cls.__doc__
-
-
-@each_estimator
-def test_defaults_are_not_old_words(cls):
-    for name, option in cls.options.items():
-        assert parameters(cls)[name].default not in option.old
-        assert not any(option.may_be.fits(old) for old in option.old)
 
 
 # --- one word for one thing --------------------------------------------------------------------
@@ -164,100 +156,3 @@ def test_messages(options, sentence):
 )
 def test_seeds(random_state):
     bayespca.BayesianPCA(engine="randomized", random_state=random_state).fit(X)
-
-
-# --- old spellings -----------------------------------------------------------------------------
-
-ONES = (X > 0).astype(float)
-SHORT = {"n_draws": 20, "n_warmup": 20, "n_chains": 2}
-
-NAMES = {
-    "rank": (PCAMixture, X, {"rank": 1}, {"ranks": 1}),
-    "ranks by cluster": (PCAMixture, X, {"rank": (1, 1)}, {"ranks": (1, 1)}),
-    "weight_concentration": (
-        PCAMixture,
-        X,
-        {"weight_concentration": 2.0},
-        {"weight_concentration_prior": 2.0},
-    ),
-    "init_params": (BernoulliMixture, ONES, {"init_params": "random"}, {"init": "random"}),
-}
-VALUES = {
-    "em": (BernoulliMixture, ONES, {"method": "em"}, {"method": "ml"}),
-    "Bishop's columns": (VariationalPCA, X, {"n_components": None}, {"n_components": "auto"}),
-    "columns": (GibbsPCA, X, {"n_components": None, **SHORT}, {"n_components": "auto", **SHORT}),
-} | {
-    f"{name} of {cls.__name__}": (cls, data, {name: None}, {name: "auto"})
-    for cls, data, name in [
-        (PCAMixture, X, "weight_concentration_prior"),
-        (BernoulliMixture, ONES, "weight_concentration_prior"),
-        (BernoulliMixture, ONES, "ones_prior"),
-        (BernoulliMixture, ONES, "zeros_prior"),
-    ]
-}
-
-
-def made(cls, options):
-    several = {} if "n_components" in options else {"n_components": 2}
-    return cls(**{"random_state": 0, **several, **options})
-
-
-def answer(model, data):
-    with warnings.catch_warnings():
-        # Short chains warn.
-        warnings.filterwarnings("ignore", category=UserWarning)
-        return model.fit(data).score_samples(data)
-
-
-def only_warning(caught):
-    """Message of the only FutureWarning, which must point to this file."""
-    (one,) = [one for one in caught if issubclass(one.category, FutureWarning)]
-    assert one.filename == __file__
-    return str(one.message)
-
-
-@pytest.mark.parametrize(("cls", "data", "old", "new"), NAMES.values(), ids=NAMES)
-def test_old_names_work_and_give_the_new_one(cls, data, old, new):
-    ((before, value),), ((now, _),) = old.items(), new.items()
-    with pytest.warns(FutureWarning) as caught:
-        model = made(cls, old)
-    assert only_warning(caught).startswith(f"{before} is now {now};")
-    with pytest.warns(FutureWarning) as caught:
-        assert getattr(model, before) == value
-    assert only_warning(caught).startswith(f"{before} is now {now};")
-    with pytest.warns(FutureWarning) as caught:
-        other = made(cls, {}).set_params(**old)
-    assert only_warning(caught).startswith(f"{before} is now {now};")
-    assert model.get_params() == other.get_params() == made(cls, new).get_params()
-    assert clone(model).get_params() == model.get_params()
-    assert np.array_equal(answer(model, data), answer(made(cls, new), data))
-
-
-@pytest.mark.parametrize(("cls", "data", "old", "new"), VALUES.values(), ids=VALUES)
-def test_old_values_work_and_give_the_new_one(cls, data, old, new):
-    name = next(iter(old))
-    model = made(cls, old)
-    assert model.get_params()[name] == old[name]
-    with pytest.warns(FutureWarning) as caught:
-        found = answer(model, data)
-    said = f"{name}={old[name]!r} is now {name}={new[name]!r};"
-    assert only_warning(caught).startswith(said)
-    assert np.array_equal(found, answer(made(cls, new), data))
-
-
-def test_old_and_new_name_together():
-    with pytest.raises(TypeError, match="got both ranks and rank"):
-        PCAMixture(rank=1, ranks=1)
-
-
-def test_old_names_can_be_set():
-    model = PCAMixture()
-    with pytest.warns(FutureWarning, match="rank is now ranks;"):
-        model.rank = 3
-    assert model.ranks == 3
-
-
-def test_maximum_likelihood_by_its_old_name_has_information_criteria():
-    with pytest.warns(FutureWarning, match="'em' is now method='ml';"):
-        model = BernoulliMixture(2, method="em", random_state=0).fit(ONES)
-    assert np.isfinite(model.bic(ONES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import json
@@ -794,65 +793,6 @@ def test_arrays_of_other_numbers_are_refused(whole, path, dtype):
         archive.write(path, meta, arrays | {name: arrays[name].astype(dtype)})
         with pytest.raises(ModelFileError, match="is damaged"):
             load(path)
-
-
-OLD = sorted((Path(__file__).parent / "model_files").glob("*.bpca"))
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
-def test_old_files_that_lie_load_or_are_refused(path, file):
-    rng = random.Random(0)
-    version, meta, arrays = archive.read_any(file)
-    prefix = re.match(r"version-(\d)|release-1.0", file.stem)
-    # Release 1.0 wrote version 3; files without a prefix are of version 1.
-    assert version == (int(prefix[1] or 3) if prefix else 1)
-    for i in range(30):
-        tree, others = (mutated_tree(meta, rng), arrays) if i % 3 else (meta, dict(arrays))
-        if others is not arrays and others:
-            name = rng.choice(sorted(others))
-            others[name] = mutated_array(others[name], rng)
-        try:
-            archive.write(path, {**tree, "version": version}, others)
-        except ValueError:
-            continue
-        with contextlib.suppress(ModelFileError):
-            load(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "match"),
-    [
-        ("transform", None, "'transform' is unknown"),
-        ("__class__", None, "'__class__' is unknown"),
-        ("threshold_", del_, "threshold_ is missing"),
-        ("spectrum_", del_, "spectrum_ is missing"),
-        ("posterior_", 3, "posterior of a PCAFit is not a Posterior"),
-    ],
-)
-def test_version_1_is_checked_as_others_are(path, name, value, match):
-    _, meta, arrays = archive.read_any(next(file for file in OLD if file.stem == "pca-evb"))
-    tree = replaced(meta, ("attributes", name), value)
-    archive.write(path, {**tree, "version": 1}, arrays)
-    with pytest.raises(ModelFileError, match=match):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "match"),
-    [
-        ("posterior", del_, "lacks an object with the members"),
-        ("noise_variance", "much", "noise_variance of a PCAFit is not a number"),
-        ("noise", 3, "noise of a PCAFit is not a NoiseFound"),
-        ("more", 3, "lacks an object with the members"),
-    ],
-)
-def test_version_2_is_checked_as_others_are(path, name, value, match):
-    _, meta, arrays = archive.read_any(next(file for file in OLD if file.stem == "version-2-pca"))
-    tree = replaced(meta, (*FIT, name), value)
-    archive.write(path, {**tree, "version": 2}, arrays)
-    with pytest.raises(ModelFileError, match=match):
-        load(path)
 
 
 def test_the_documented_reader_reads(path):

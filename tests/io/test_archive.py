@@ -113,7 +113,7 @@ def test_others_can_read_it(path):
         assert zipped.testzip() is None
         assert zipped.namelist()[0] == "bayespca.json"
         tree = json.loads(zipped.read("bayespca.json"))
-        assert tree == {"format": "bayespca-model", "version": 3, **META}
+        assert tree == {"format": "bayespca-model", "version": 1, **META}
     with np.load(path) as arrays:
         for name, array in ARRAYS.items():
             assert exactly_equal(arrays[f"arrays/{name}"], array)
@@ -175,10 +175,10 @@ def test_other_zips(path):
 
 
 def test_a_newer_version_is_told_apart(path):
-    text = '{"format": "bayespca-model", "version": 4, "news": true}'
+    text = '{"format": "bayespca-model", "version": 2, "news": true}'
     refused(
         file_of(meta(text) | {"news/x": "y"}, path),
-        r"was written by a newer bayespca \(format 4; this version reads 3\): upgrade",
+        r"was written by a newer bayespca \(format 2; this version reads 1\): upgrade",
     )
 
 

@@ -31,7 +31,6 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._options import Option, chosen, completed, parameters_section
-from ._renaming import in_new_words, renamed_in, taking_old_names
 
 F = TypeVar("F")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -153,8 +152,6 @@ class Estimator(BaseEstimator, Generic[F]):
             return
         cls._record = record
         cls.__init__.__signature__ = own_first(cls)  # type: ignore[attr-defined]
-        if renamed_in(cls):
-            cls.__init__ = taking_old_names(cls.__init__)  # type: ignore[method-assign]
         if cls.options:
             cls.options = completed(cls.options, cls.__init__)
         cls.__doc__ = documented(cls)
@@ -162,11 +159,6 @@ class Estimator(BaseEstimator, Generic[F]):
         # A notebook cell that runs again defines the same class anew.
         if known.__module__ == cls.__module__:
             ESTIMATORS[cls.__name__] = cls
-
-    def set_params(self, **params: Any) -> Self:
-        """Set options by name, as in scikit-learn; old names work, too."""
-        super().set_params(**in_new_words(type(self), params))
-        return self
 
     def _chosen(self) -> SimpleNamespace:
         """The options, each checked on its own."""

@@ -28,7 +28,6 @@ from ._constraints import (
     whole,
     word,
 )
-from ._renaming import warn_of_old_words
 
 WIDTH = 100
 INDENT = " " * 4
@@ -45,23 +44,17 @@ class Option:
     may_be
         The values allowed; None if the annotation in the constructor says it (a `Literal`, or a
         flag).
-    old
-        Former spellings of values, with today's. They still work, with a warning.
     also
         Names that other packages use for values, with ours.
     """
 
     words: str
     may_be: Constraint | None = None
-    old: Mapping[Any, Any] = field(default_factory=dict)
     also: Mapping[str, str] = field(default_factory=dict)
 
-    def now(self, value: Any) -> Any:
-        """A value in its current spelling, under our name for it."""
-        if isinstance(value, str) and value in self.also:
-            return self.also[value]
-        is_old = isinstance(value, str | None) and value in self.old
-        return self.old[value] if is_old else value
+    def ours(self, value: Any) -> Any:
+        """A value under our name for it."""
+        return self.also.get(value, value) if isinstance(value, str) else value
 
     def paragraph(self, name: str, default: Any) -> str:
         """The option's entry in a docstring."""
@@ -79,7 +72,6 @@ def _filled(line: str) -> str:
     )
 
 
-FROM_NONE = {None: "auto"}
 Auto = Literal["auto"]
 Engine = Literal["auto", "dense", "gram", "randomized", "streaming", "sparse", "dask"]
 Noise = Literal["isotropic", "per-feature"]
@@ -99,7 +91,6 @@ SHARED: dict[str, Option] = {
     "weight_concentration_prior": Option(
         "Parameter of the Dirichlet prior of the weights; smaller ones favour fewer clusters.",
         AUTO | POSITIVE,
-        old=FROM_NONE,
     ),
     "a_alpha": Option("Shape of the prior of the precisions αᵢ of the columns of W.", POSITIVE),
     "b_alpha": Option(
@@ -148,7 +139,6 @@ COLUMNS = Option(
     'Number of columns of W; ``"auto"`` takes one less than the number of features, or of samples '
     "if there are fewer of them.",
     AUTO | whole(0),
-    old=FROM_NONE,
 )
 
 
@@ -189,20 +179,18 @@ def parameters_section(options: Mapping[str, Option], init: Any) -> str:
 
 
 def current(estimator: Any, name: str) -> Any:
-    """An option in its current spelling."""
-    return estimator.options[name].now(getattr(estimator, name))
+    """An option, under our name for its value."""
+    return estimator.options[name].ours(getattr(estimator, name))
 
 
 def chosen(estimator: Any) -> SimpleNamespace:
-    """The options of an estimator, each checked on its own, in their current spelling."""
+    """The options of an estimator, each checked on its own, under our names for values."""
     given: dict[str, Any] = estimator.get_params(deep=False)
     found = dict(given)
     for name, option in estimator.options.items():
         if name not in given:
             continue
-        found[name] = option.now(given[name])
-        if found[name] is not given[name] and given[name] not in option.also:
-            warn_of_old_words(f"{name}={given[name]!r}", f"{name}={found[name]!r}")
+        found[name] = option.ours(given[name])
         assert option.may_be is not None
         option.may_be.check(name, found[name])
     return SimpleNamespace(**found)

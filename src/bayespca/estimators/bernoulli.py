@@ -26,8 +26,7 @@ from bayespca.sources.binary import BinaryCells
 from . import _binary, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, Fitted
 from ._constraints import AUTO, NONE, POSITIVE, several, whole
-from ._options import FROM_NONE, Auto, Option, current, table
-from ._renaming import Renamed
+from ._options import Auto, Option, current, table
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:
@@ -45,7 +44,6 @@ def _seen_before(name: str, what: str) -> Option:
         f"{name} of the Beta priors: the number of {what} that each cell of each cluster counts as "
         'already seen; ``"auto"`` is 1. Only with ``method="vb"``.',
         AUTO | POSITIVE,
-        old=FROM_NONE,
     )
 
 
@@ -80,7 +78,6 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         method=Option(
             '``"ml"`` is maximum likelihood; ``"vb"`` has a Dirichlet prior on the weights and '
             "Beta priors on the probabilities, so values that were never seen keep a probability.",
-            old={"em": "ml"},
         ),
         n_init="Number of starts; the lowest free energy wins.",
         init='How sweeps start. ``"k-means++"`` assigns rows to the nearest of seeds drawn far '
@@ -104,8 +101,6 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         zeros_prior=_seen_before("b₀", "zeros"),
         random_state="Seed of the starts, and of `sample`.",
     )
-
-    init_params = Renamed("init")
 
     weights_ = Fitted(
         PER_COMPONENT,

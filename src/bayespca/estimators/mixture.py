@@ -30,7 +30,6 @@ from ._constraints import AUTO, several, whole
 from ._iterating import Iterating
 from ._noise import ChoosesNoise
 from ._options import Auto, Noise, Option, table
-from ._renaming import Renamed
 from ._transforming import Transforming
 from ._warnings import warn
 from .pca import RankWarning
@@ -100,8 +99,6 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         n_init="Number of starts; the lowest free energy wins.",
         random_state="Seed of the starts, and of `sample`.",
     )
-
-    rank, weight_concentration = Renamed("ranks"), Renamed("weight_concentration_prior")
 
     weights_ = Fitted(
         PER_COMPONENT,

@@ -2,8 +2,7 @@
 
 Nothing is listed here: parameters are those of the constructor, the fitted state is the record
 `fit_` with the attributes that `kept_by` names beside it, and each record checks itself. Names of
-parameters, records and their fields belong to the version of the format: if you change one, raise
-`archive.VERSION`, and say in `upgrading` what became of it.
+parameters, records and their fields belong to the version of the format.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.kinds import kind_of, option_kind, records_of
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, check_kinds, members
 
-from . import upgrading
 from ._base import ESTIMATORS, AnyEstimator, kept_by, once
 
 __all__ = ["ModelFileError", "load", "save"]
@@ -78,10 +76,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(f"{folder}/model.bpca").n_components_
     3
     """
-    version, meta, arrays = archive.read_any(path)
+    meta, arrays = archive.read(path)
     with archive.naming(path):
-        if version < archive.VERSION:
-            meta, arrays = upgrading.upgraded(version, meta, arrays, _named(meta))
         return _estimator(meta, arrays)
 
 
@@ -150,9 +146,8 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
     *_, parameters, attributes = members(meta, "bayespca", "class", "parameters", "attributes")
     cls = _named(meta)
     kinds, decoder = parameter_kinds(cls), Decoder(_records(cls), arrays)
-    parameters = upgrading.with_later_options(parameters, cls)
     trees = dict(zip(kinds, members(parameters, *kinds), strict=True))
-    trees |= upgrading.with_later_fields(_checked_attributes(attributes, cls), cls)
+    trees |= _checked_attributes(attributes, cls)
     values = {key: decoder.decode(tree) for key, tree in trees.items()}
     check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **_kept_kinds(cls)})
     estimator = cls()

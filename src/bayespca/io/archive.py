@@ -28,7 +28,7 @@ from .records import DType
 from .writing import replacing
 
 FORMAT = "bayespca-model"
-VERSION = 3
+VERSION = 1
 
 META = "bayespca.json"
 MEMBER = re.compile(r"arrays/([A-Za-z0-9_][A-Za-z0-9_.-]{0,199})\.npy")
@@ -153,7 +153,10 @@ def _npy_header(array: AnyArray, order: str) -> bytes:
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Json], dict[str, AnyArray]]:
     """The JSON tree, without `format` and `version`, and the arrays."""
-    return read_any(path)[1:]
+    with _opened(path) as file, naming(path):
+        _check_ends(file)
+        with _refusing(), zipfile.ZipFile(file) as archive:
+            return _read(archive, os.fstat(file.fileno()).st_size)
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -163,14 +166,6 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
             return file.read(4) == FIRST_BYTES and META.encode() in file.read(200)
     except OSError:
         return False
-
-
-def read_any(path: str | os.PathLike[str]) -> tuple[int, dict[str, Json], dict[str, AnyArray]]:
-    """The version of a file, which may be an earlier one, its JSON tree and its arrays."""
-    with _opened(path) as file, naming(path):
-        _check_ends(file)
-        with _refusing(), zipfile.ZipFile(file) as archive:
-            return _read(archive, os.fstat(file.fileno()).st_size)
 
 
 @contextmanager
@@ -228,19 +223,19 @@ def _check_ends(file: IO[bytes]) -> None:
         raise FlawError("its end is missing, or something was added to it")
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> tuple[int, dict[str, Json], dict[str, AnyArray]]:
+def _read(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Json], dict[str, AnyArray]]:
     members = {info.filename: info for info in archive.infolist()}
     if META not in members:
         raise _RefusalError(f"is not a bayespca model file: there is no {META} in it.")
     _check_sizes(archive.infolist(), size)
-    version, meta = _read_meta(archive, members.pop(META))
+    meta = _read_meta(archive, members.pop(META))
     arrays = {}
     for name, info in members.items():
         known = MEMBER.fullmatch(name)
         if not known:
             raise FlawError(f"it holds {name[:60]!r}, which does not belong there")
         arrays[known[1]] = _read_array(archive, info)
-    return version, meta, arrays
+    return meta, arrays
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -256,7 +251,7 @@ def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
         raise FlawError("its members claim to be larger than the file is")
 
 
-def _read_meta(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[int, dict[str, Json]]:
+def _read_meta(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Json]:
     if info.file_size > MOST_JSON:
         raise FlawError(f"{META} is larger than {MOST_JSON} bytes")
     meta = parse_json(archive.read(info))
@@ -270,7 +265,7 @@ def _read_meta(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[int, di
             f"was written by a newer bayespca (format {version}; this version reads {VERSION}): "
             "upgrade bayespca to load it."
         )
-    return version, meta
+    return meta
 
 
 def parse_json(encoded: bytes) -> Json:
