@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from bayespca import BayesianPCA, load
-from bayespca.noise.series import best_correlation, innovations
+from bayespca.lowrank.filtering import innovations
+from bayespca.noise.series import best_correlation
 
 
 def along_rows(E, psi):

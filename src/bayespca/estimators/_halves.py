@@ -12,12 +12,11 @@ from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray, Index, Vector
 from bayespca.linear.stability import WhiteRows, of_halves
 from bayespca.lowrank.combined import inside
-from bayespca.lowrank.filtering import filtered
+from bayespca.lowrank.filtering import filtered, innovations
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import AUTO, EVB
-from bayespca.noise.series import innovations
 from bayespca.sources.data import Data, Where
 from bayespca.sources.rounding import rounding_variances
 from bayespca.spectrum.rank_posterior import posterior_of_rank

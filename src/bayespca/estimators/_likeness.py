@@ -10,12 +10,12 @@ from bayespca import inference
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray, Numbers
 from bayespca.lowrank.combined import inside
+from bayespca.lowrank.filtering import innovations
 from bayespca.lowrank.noise_models import NOISES, PER_FEATURE
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
 from bayespca.noise.lookalikes import likeness
-from bayespca.noise.series import innovations
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.forms import ClosedForm
 

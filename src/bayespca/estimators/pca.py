@@ -345,7 +345,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         if self.solver == "iterative" or not can_be_series(X.shape, form, asked):
             return None
         form = replace(form, n_features=known.data.features.count)
-        fitted = fit_series(X, form, looping, asked)
+        fitted = fit_series(X, fit_complete, form, looping, asked)
         return None if fitted is None else checked(known.data, fitted, known.rows)
 
     def _fitted_complete(

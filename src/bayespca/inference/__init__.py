@@ -1,6 +1,7 @@
 """The one loop and the one `fit` for everything iterative."""
 
-from .checkpoint import Checkpoint, fingerprint
+from .checkpoint import Checkpoint
+from .digest import fingerprint
 from .fitting import fit, settle
 from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
 from .looping import Looping

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
-from .checkpoint import fingerprint
+from .digest import fingerprint
 from .loop import Callback, Info, Run, run
 from .looping import Looping
 from .model import Model

@@ -48,6 +48,13 @@ def filtered_gram(gram: FloatArray, phi: float) -> FloatArray:
     return np.asarray(filtered(filtered(gram, phi).T, phi))
 
 
+def innovations(X: Array, psi: float) -> Array:
+    """What is new in each row but the first, where the noise of rows is autoregressive."""
+    if not psi:
+        return X
+    return (X[1:, :] - psi * X[:-1, :]) / float(np.sqrt(1 - psi * psi))
+
+
 def log_det(phi: float) -> float:
     """log|L|"""
     return 0.5 * float(np.log1p(-phi * phi))

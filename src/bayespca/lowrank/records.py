@@ -12,6 +12,7 @@ from bayespca.inference.result import Fit
 from bayespca.spectrum.records import Spectrum
 
 from .holes_posterior import HolesPosterior, latent_variance_of_scores
+from .noise_models import NOISES, NoiseModel
 from .posterior import Posterior
 
 PCAPosterior: TypeAlias = Posterior | HolesPosterior
@@ -73,6 +74,16 @@ class NoiseFound:
     outliers: FloatArray | None = None
     per_component: float = 0.0
     evidence: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_constant(cls, noise: NoiseModel, n: int, p: int) -> NoiseFound:
+        """The noise of n equal rows of p features: zero everywhere."""
+        return cls(
+            name=noise.name,
+            features=np.zeros(p) if noise.columns else None,
+            samples=np.zeros(n) if noise.rows else None,
+            outliers=np.zeros(n) if noise.rows else None,
+        )
 
     @property
     def in_words(self) -> str:
@@ -161,6 +172,8 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         """Raise ValueError unless the parts belong together."""
         k, p = self.n_components, self.n_features
         n, found = self.n_samples, self.noise
+        if found.name not in NOISES:
+            raise ValueError(f"there is no noise called {found.name!r}")
         agree = found.features is None or found.features.shape == (p,)
         agree &= found.samples is None or found.samples.shape == (n,)
         agree &= self.first_rows.shape in ((0,), (n,))

@@ -95,7 +95,8 @@ class Complete:
             return swept(self.X, self.form, looping, self.asked, noise)
         table = self.table(rows=noise.rows)
         if not table.squares.any():
-            return replace(self._constant(table)._closed(), noise=silence(noise, table))
+            none = NoiseFound.of_constant(noise, table.n_samples, table.mean_of_row.size)
+            return replace(self._constant(table)._closed(), noise=none)
         fit = scaled.fit(table, self.form, looping, noise, other)
         if noise.neighbours and other is None and self.form.exactly is None:
             fit = self._with_fewer(fit, table, replace(looping, callback=None, checkpoint=None))
@@ -491,14 +492,3 @@ def _of_rows(fit: PCAFit, places: NDArray[np.intp]) -> PCAFit:
     if samples is None:
         return fit
     return replace(fit, noise=replace(fit.noise, samples=samples[places]))
-
-
-def silence(noise: NoiseModel, table: NoisyTable) -> NoiseFound:
-    """The noise of constant data: zero everywhere."""
-    n, p = table.n_samples, table.mean_of_row.size
-    return NoiseFound(
-        name=noise.name,
-        features=np.zeros(p) if noise.columns else None,
-        samples=np.zeros(n) if noise.rows else None,
-        outliers=np.zeros(n) if noise.rows else None,
-    )

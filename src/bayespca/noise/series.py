@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -23,6 +24,7 @@ from scipy.optimize import minimize_scalar
 from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, on_host
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.lowrank.filtering import innovations
 from bayespca.lowrank.noise_models import BOTH, NOISES
 from bayespca.lowrank.recognising import digests
 from bayespca.lowrank.records import PCAFit
@@ -32,7 +34,8 @@ from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import RESOLUTION_OF_SQUARES
 
 from .asked import AUTO, Asked, compares
-from .fitting import fit_complete
+
+RowsFitter: TypeAlias = Callable[[Array, ClosedForm, inference.Looping, Asked], PCAFit]
 
 # The code of the advice that rows form a series.
 SERIES = "series"
@@ -46,13 +49,6 @@ CLEARLY = 3.0
 ROUNDS, SETTLED = 4, 0.01
 
 
-def innovations(X: Array, psi: float) -> Array:
-    """What is new in each row but the first."""
-    if not psi:
-        return X
-    return (X[1:, :] - psi * X[:-1, :]) / math.sqrt(1 - psi * psi)
-
-
 def can_be_series(shape: tuple[int, int], form: ClosedForm, asked: Asked) -> bool:
     """Whether a series can be fitted to data in memory that look like one."""
     small = math.prod(shape) <= MOST_CELLS and min(shape) <= LONGEST_SHORT_SIDE
@@ -61,11 +57,12 @@ def can_be_series(shape: tuple[int, int], form: ClosedForm, asked: Asked) -> boo
 
 
 def fit_series(
-    X: Array, form: ClosedForm, looping: inference.Looping, asked: Asked
+    X: Array, fit_rows: RowsFitter, form: ClosedForm, looping: inference.Looping, asked: Asked
 ) -> PCAFit | None:
     """Fit rows in a series; None if independent rows have as much evidence.
 
-    Single cells have no noise of their own in a series.
+    `fit_rows` fits independent rows, here the innovations. Single cells have no noise of their own
+    in a series.
     """
     host, looping = on_host(X), looping.for_part(SERIES)
     size = host.std(axis=0)
@@ -77,9 +74,9 @@ def fit_series(
         if abs(psi - before) < SETTLED:
             break
         Z = innovations(X, psi)
-        fit = fit_complete(Z, form, looping, asked)
+        fit = fit_rows(Z, form, looping, asked)
         if NOISES[fit.noise.name].cells:
-            fit = fit_complete(Z, form, looping, replace(asked, noise=BOTH.name))
+            fit = fit_rows(Z, form, looping, replace(asked, noise=BOTH.name))
         if not fit.noise_variance:
             return None
         before, own = psi, fit.noise.features
