@@ -99,6 +99,12 @@ def test_repeated_measurements_count_once(rng, n, p, k, times, spread):
     assert model.transform(X).shape == (n * times, k)
 
 
+def test_rows_of_hardly_any_cells_are_no_replicates(rng):
+    X = rng.normal(size=(150, 12))
+    X[rng.random(X.shape) < 0.9] = np.nan
+    assert replicates(X) is None
+
+
 def test_the_order_of_replicates_does_not_matter(rng):
     _, X = repeated(rng, 40, 60, 3, 3, 0.2)
     order = rng.permutation(120)

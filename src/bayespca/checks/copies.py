@@ -38,6 +38,8 @@ REPLICATES = "replicates"
 # Most rows of a table in which repeated measurements are sought, most products of their cells, and
 # the rows that are compared first.
 MOST_ROWS, MOST_PRODUCTS, FEW_ROWS = 1000, 200_000_000, 50
+# Share of holes beyond which rows are not compared: with few cells each, they are alike by chance.
+FEW_HOLES = 0.1
 
 
 def copied_rows(X: Array) -> Index | None:
@@ -132,6 +134,8 @@ def replicates(X: Array) -> Index | None:
     if not 4 <= n <= MOST_ROWS or n * n * p > MOST_PRODUCTS:
         return None
     Z = on_host(X).astype(np.float64)
+    if np.isnan(Z).mean() > FEW_HOLES:
+        return None
     Z = Z[:, np.nanmax(Z, axis=0, initial=-np.inf) > np.nanmin(Z, axis=0, initial=np.inf)]
     if not Z.size:
         return None
@@ -165,7 +169,8 @@ def of_one_sample(rows: FloatArray, residuals: FloatArray, free: int) -> tuple[f
     few = np.random.default_rng(0).permutation(n)[:FEW_ROWS]
     cosines = R[few] @ R.T
     cosines[np.arange(few.size), few] = 0.0
-    m = max(min(free, MEDIAN / float(np.median(cosines**2))), 1.5)
+    typical = max(float(np.median(cosines**2)), MEDIAN / free)
+    m = max(MEDIAN / typical, 1.5)
     least = max(ALIKE, np.sqrt(1 - (BY_CHANCE / n) ** (2 / (m - 1))))
     if (cosines.max(axis=1) > least).mean() < SHARE / 2:
         return 0.0, None
