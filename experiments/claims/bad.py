@@ -103,7 +103,7 @@ PLAIN = {"noise": "isotropic"}
 KINDS = {
     "one row dominates a component": Kind(with_a_row, 2, "dominating-row", PLAIN),
     "the same, nothing chosen": Kind(with_a_row, 2, "outlying-rows"),
-    "rows in order and correlated: independent random walks": Kind(walks, 0, "ordered-rows"),
+    "rows in order and correlated: independent random walks": Kind(walks, 0, "series"),
     "nearly every direction kept": Kind(nearly_full, 9, "not-determined", PLAIN),
     "a column that equals another": Kind(with_a_copy, 2, "dependent-columns"),
     "a column that is the sum of others": Kind(with_a_sum, 2, "dependent-columns"),

@@ -263,7 +263,8 @@ def test_the_rank_has_a_probability():
 def test_the_probability_of_a_rank_is_calibrated_with_holes(share):
     """Strengths are log-uniform from 0.5 to 20 times the limit √(p/n)/(share of cells seen).
 
-    Counted are those that can be recovered, which takes more than this limit.
+    Counted are those that can be recovered, which takes more than this limit. Where sweeps cannot
+    keep the most probable number, none is announced.
     """
     announced, right = [], []
     for seed in range(60):
@@ -275,9 +276,12 @@ def test_the_probability_of_a_rank_is_calibrated_with_holes(share):
         X = (rng.standard_normal((n, t.size)) * size) @ W + rng.standard_normal((n, p))
         X[rng.random((n, p)) < share] = np.nan
         found = BayesianPCA(noise="isotropic").fit(X).rank_posterior_
+        if found is None:
+            continue
         announced.append(found.max())
         least = recoverable_strength(p, n - 1) / np.sqrt(p / n)
         right.append(found.argmax() == (t > least).sum())
+    assert len(announced) >= 55
     error = np.sqrt(np.mean(announced) * (1 - np.mean(announced)) / 60)
     assert np.mean(right) == pytest.approx(np.mean(announced), abs=2.5 * error)
 

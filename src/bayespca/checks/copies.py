@@ -32,6 +32,8 @@ ALIKE, SHARE, BY_CHANCE = 0.75, 0.5, 0.01
 # Their greatest squared difference, in units of what residuals with the least correlation have, and
 # the least share of pairs within groups that are alike.
 FAR, MUTUAL = 2.0, 0.8
+# Residuals in fewer directions are alike because of that.
+FEWEST_DIRECTIONS = 3
 # The median of χ² with one degree of freedom.
 MEDIAN = 0.455
 REPLICATES = "replicates"
@@ -162,15 +164,16 @@ def of_one_sample(rows: FloatArray, residuals: FloatArray, free: int) -> tuple[f
     components, is the most that m can be; if columns have noise in common, m is smaller.
     """
     squares, n = np.einsum("ij,ij->i", residuals, residuals), len(residuals)
-    if free < 3 or n < 4 or not squares.all():
+    if free < FEWEST_DIRECTIONS or n < 4 or not squares.all():
         return 0.0, None
     R = residuals / np.sqrt(squares)[:, None]
     # A few rows tell whether it is worth while to compare all.
     few = np.random.default_rng(0).permutation(n)[:FEW_ROWS]
     cosines = R[few] @ R.T
     cosines[np.arange(few.size), few] = 0.0
-    typical = max(float(np.median(cosines**2)), MEDIAN / free)
-    m = max(MEDIAN / typical, 1.5)
+    m = MEDIAN / max(float(np.median(cosines**2)), MEDIAN / free)
+    if m < FEWEST_DIRECTIONS:
+        return 0.0, None
     least = max(ALIKE, np.sqrt(1 - (BY_CHANCE / n) ** (2 / (m - 1))))
     if (cosines.max(axis=1) > least).mean() < SHARE / 2:
         return 0.0, None
