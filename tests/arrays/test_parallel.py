@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import os
+import threading
+import time
 from itertools import chain
 
 import pytest
@@ -14,18 +16,46 @@ from bayespca.arrays.threads import blas_threads, one_blas_thread
 
 def test_several_threads_do_the_work(monkeypatch):
     monkeypatch.setattr(parallel, "blas_threads", lambda: 3)
-    pools = []
+    own, seen = threading.get_ident(), set()
 
-    class Watched(ThreadPoolExecutor):
-        def __init__(self, threads):
-            pools.append(threads)
-            super().__init__(threads)
+    def work(i):
+        seen.add(threading.get_ident())
+        return str(i)
 
-    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Watched)
-    assert list(parallel.in_turn(str, range(20))) == [str(i) for i in range(20)]
-    assert pools == [3]
-    assert list(parallel.in_turn(str, range(5))) == ["0", "1", "2", "3", "4"]
-    assert pools == [3]
+    assert list(parallel.in_turn(work, range(20))) == [str(i) for i in range(20)]
+    assert own not in seen
+    seen.clear()
+    assert list(parallel.in_turn(work, range(5))) == ["0", "1", "2", "3", "4"]
+    assert seen == {own}
+
+
+def test_threads_stay_and_are_new_in_a_child():
+    first = parallel._pool(2)
+    assert parallel._pool(2) is first
+    if hasattr(os, "fork"):
+        read, write = os.pipe()
+        if not os.fork():
+            os.write(write, b"new" if parallel._pool(2) is not first else b"old")
+            os._exit(0)
+        os.wait()
+        assert os.read(read, 3) == b"new"
+
+
+def test_nothing_runs_on_after_a_loop_that_ends_early(monkeypatch):
+    monkeypatch.setattr(parallel, "blas_threads", lambda: 2)
+    done = []
+
+    def work(i):
+        time.sleep(0.01)
+        done.append(i)
+        return i
+
+    loop = parallel.in_turn(work, range(20))
+    assert next(loop) == 0
+    loop.close()
+    count = len(done)
+    time.sleep(0.05)
+    assert len(done) == count < 6
 
 
 def test_one_thread_of_blas_leaves_threads_to_loops():

@@ -20,7 +20,7 @@ def _pools() -> Any:
 
 
 # Number of threads allowed before `one_blas_thread`: loops that share work among their own threads
-# may still use as many. The threads that they start do not see it, and do not share their work.
+# may still use as many. Their threads have 1, and do not share their work.
 _allowed: ContextVar[int | None] = ContextVar("_allowed", default=None)
 
 
@@ -32,6 +32,11 @@ def blas_threads() -> int:
 
 def _set_threads() -> int:
     return min((pool["num_threads"] for pool in _pools().info()), default=1)
+
+
+def without_own_threads() -> None:
+    """Let the thread that calls this share its work with no others."""
+    _allowed.set(1)
 
 
 @contextmanager

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from bayespca.arrays.threads import one_blas_thread
 
 from .digest import fingerprint
 from .loop import Callback, Info, Run, run
 from .looping import Looping
 from .model import Model
 from .result import Fit
-from .search import by_rank, searched
+from .search import by_rank, out_of_reach, searched
 
 D = TypeVar("D")
 S = TypeVar("S")
 F = TypeVar("F", bound=Fit[Any])
+
+# Data with so many numbers are small: their products take less time than threads to wake up.
+SMALL = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,15 @@ class Settled(Generic[D, S, F]):
 def fit(model: Model[D, S, F], data: D, looping: Looping) -> F:
     """Fit a model from its starts, search over ranks, and return the finished fit."""
     return finished(settle(model, data, looping))
+
+
+def numbers_in(data: object) -> int:
+    """How many numbers the arrays in a record hold; 0 if none is in memory here."""
+    if isinstance(data, np.ndarray):
+        return data.size
+    if is_dataclass(data):
+        data = tuple(getattr(data, part.name) for part in fields(data))
+    return sum(map(numbers_in, data)) if isinstance(data, tuple | list) else 0
 
 
 def finished(settled: Settled[D, S, F]) -> F:
@@ -50,7 +67,16 @@ def finished(settled: Settled[D, S, F]) -> F:
 
 
 def settle(model: Model[D, S, F], data: D, looping: Looping) -> Settled[D, S, F]:
-    """Run a model until nothing leads lower any more."""
+    """Run a model until nothing leads lower any more.
+
+    The products of small data are done before the threads of BLAS have been woken up.
+    """
+    is_small = 0 < numbers_in(data) <= SMALL
+    with one_blas_thread() if is_small else nullcontext():
+        return _settled(model, data, looping)
+
+
+def _settled(model: Model[D, S, F], data: D, looping: Looping) -> Settled[D, S, F]:
     lender = model.lender()
     if lender is not None:
         quiet = replace(looping, callback=None, checkpoint=None)
@@ -68,12 +94,27 @@ def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     if model.n_steps is not None:
         callback = _counting(looping.callback, model.n_steps)
         looping = replace(looping, max_iter=model.n_steps, callback=callback)
+    if looping.to_beat < np.inf:
+        best = looping.to_beat - model.offset(data)
+        looping = replace(looping, callback=_either(looping.callback, out_of_reach(best)))
     return looping.run(
         partial(_step, model, data),
         lambda rng: next(starts)(data, rng),
         n_init=1 if model.has_one_start else None,
         chart=model.chart(data),
     )
+
+
+def _either(callback: Callback | None, other: Callback) -> Callback:
+    """A callback that ends a run where one of two does; both see each step."""
+    if callback is None:
+        return other
+
+    def both(number: int, info: Info) -> bool:
+        stops = callback(number, info) is True
+        return other(number, info) is True or stops
+
+    return both
 
 
 def _counting(callback: Callback | None, n_steps: int) -> Callback | None:

@@ -23,7 +23,8 @@ class Looping:
 
     `n_init` random starts are tried, each with its own generator from `random_state`, and the
     lowest free energy wins. With `checkpoint`, a path, an interrupted fit is resumed by the next
-    one that has the same `mark`.
+    one that has the same `mark`. A run is given up once it is clear that its free energy, in the
+    units of the data, stays above `to_beat`.
     """
 
     max_iter: int = 1000
@@ -33,6 +34,7 @@ class Looping:
     callback: Callback | None = None
     checkpoint: str | os.PathLike[str] | None = None
     mark: str = ""
+    to_beat: float = np.inf
 
     def for_part(self, name: str) -> Looping:
         """These options for one of several iterations of a fit, with a checkpoint of its own.

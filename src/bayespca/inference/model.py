@@ -125,9 +125,13 @@ class Model(ABC, Generic[D, S, F]):
         """The number that the data were divided by before the iteration."""
         return 1.0
 
+    def offset(self, data: D) -> float:
+        """What the units of the data add to the free energy of the iteration."""
+        return 0.0
+
     def free_energy(self, run: Run[S], data: D) -> float:
         """The free energy in the units of the data, all constants included."""
-        return run.free_energy
+        return run.free_energy + self.offset(data)
 
     def status(self, state: S, data: D) -> Status:
         """Advice in plain words."""

@@ -124,17 +124,27 @@ def decided(best: float, least: int = 0) -> Callback:
 def given_up(best: float, least: int = 0) -> Callback:
     """A callback that ends a run once it is clear that it stays worse than the free energy `best`.
 
-    A run ends if it will not come near `best`, going by its last few steps or by a hundred like the
-    last one; if it is worse and its own free energy is known well enough; or if its rank falls
-    below `least`.
+    A run ends if `best` is out of reach; if it is worse and its own free energy is known well
+    enough; or if its rank falls below `least`.
+    """
+    ends = out_of_reach(best)
+
+    def callback(number: int, info: Info) -> bool:
+        known = info.to_gain < min(PRECISE, (info.free_energy - best) / PATIENCE)
+        return ends(number, info) is True or info.rank < least or known
+
+    return callback
+
+
+def out_of_reach(best: float) -> Callback:
+    """A callback that ends a run once it will not come near the free energy `best`, going by its
+    last few steps or by a hundred like the last one.
     """
     seen: list[float] = []
 
     def callback(number: int, info: Info) -> bool:
         seen.append(info.free_energy)
         gap = info.free_energy - best
-        if info.rank < least or info.to_gain < min(PRECISE, gap / PATIENCE):
-            return True
         if gap > IMPROBABLE and len(seen) > 1 and HORIZON * (seen[-2] - seen[-1]) < gap:
             return True
         if len(seen) <= FEW:

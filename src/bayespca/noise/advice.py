@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from bayespca.lowrank.noise_models import (
     AUTOREGRESSIVE,
-    NOISES,
     OUTLYING_ROWS,
     STUDENT_CELLS,
     NoiseModel,
@@ -29,24 +28,8 @@ OUTLYING = 0.5
 NAMED_ROWS = 5
 
 
-def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
-    """Add advice to a fit with a given noise model if a better one has clearly more evidence."""
-    name = better.noise.name
-    noise = NOISES[name]
-    nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
-    if nats < WORTH_SAYING:
-        return fit
-    count = better.n_components
-    text = (
-        f"{noise.reason}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
-        f"component{'' if count == 1 else 's'}; this fit used noise={asked!r} and found "
-        f"{fit.n_components}."
-    )
-    return replace(fit, status=fit.status.but(CODE, text))
-
-
 def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = None) -> PCAFit:
-    """Like `against`, when no other model was fitted: add the gain that residuals promise.
+    """Add advice to a fit with a given noise model: the gain that residuals promise with another.
 
     `why` says why the other model was not tried.
     """

@@ -44,7 +44,8 @@ MOST_GAINED = 2.0
 # Fewer degrees of freedom are a sign of repeated exact numbers, not of heavy tails.
 FEWEST_DEGREES = 2.01
 
-Fitter = Callable[[NoiseModel], PCAFit]
+# Fits a noise model, until it is clear that its free energy stays above a number.
+Fitter = Callable[[NoiseModel, float], PCAFit]
 Looker = Callable[[PCAFit], Signs]
 
 
@@ -59,6 +60,10 @@ class Tried:
     shape: tuple[int, int]
     fits: dict[str, PCAFit]
     baseline: float | None = None
+
+    def fit(self, noise: NoiseModel, fitter: Fitter) -> None:
+        """Fit a noise model, as far as it may still be the best."""
+        self.add(fitter(noise, self.cost(self.best) - learned_by(noise, self.shape)))
 
     def add(self, fit: PCAFit) -> None:
         """Keep a fit, unless its heavy tails come from exact numbers that repeat.
@@ -124,9 +129,11 @@ def choose(
     ):
         allowed = allowed - {model.name for model in wanted}
         for model in (model for model in wanted if _can_win(model, tried, looker)):
-            tried.add(fitter(model))
+            tried.fit(model, fitter)
         if NOISES[tried.best].neighbours and not in_order(tried.fits[tried.best]):
             del tried.fits[tried.best]
+            for name in [name for name, fit in tried.fits.items() if not fit.converged]:
+                tried.add(fitter(NOISES[name], math.inf))
         if tried.fits[tried.best] is not best:
             best = tried.fits[tried.best]
             seen = looker(best)

@@ -36,7 +36,7 @@ from . import advice, residuals
 from .asked import Asked, by_likelihood
 from .choosing import CHOICES, MOST_TO_SWEEP, choose
 from .errors import errors_as
-from .signs import FEWEST_IN_ORDER, Signs, other_orders
+from .signs import FEW_TO_ORDER, FEWEST_IN_ORDER, Signs, other_orders
 
 # Most cells for which sparse data are made dense, as unequal noise requires.
 MOST_DENSE = 200_000_000
@@ -49,8 +49,8 @@ OUT_OF_REACH = (
     f"for Dask collections it is limited to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells if "
     "there are more columns than rows; fit fewer columns, or some of the rows in memory."
 )
-# Most columns whose order is compared with others, and nats by which it must be better than each.
-FEW_TO_ORDER, CLEARLY_IN_ORDER = 30, 3.0
+# Nats by which the order of few columns must be better than each of the others.
+CLEARLY_IN_ORDER = 3.0
 # Nats by which a fit that is reached from fewer components must be lower.
 LOWER = 0.1
 # Nats to which free energies are found if only the evidence of a number of components is wanted.
@@ -85,12 +85,17 @@ class Complete:
         self.found, self.decomposed, self.few = other.found, other.decomposed, other.few
         self.sums = other.sums
 
-    def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
-        """Fit a noise model; `other`, a fit of other rows or another rank, is where it starts."""
+    def fit(
+        self, noise: NoiseModel, to_beat: float = math.inf, other: PCAFit | None = None
+    ) -> PCAFit:
+        """Fit a noise model, or give it up once it is clear that it stays above `to_beat`.
+
+        `other`, a fit of other rows or another rank, is where it starts.
+        """
         errors = self.asked.errors
         if noise == ISOTROPIC and errors is None:
             return self._closed()
-        looping = looping_for(noise, self.looping, self.asked)
+        looping = looping_for(noise, replace(self.looping, to_beat=to_beat), self.asked)
         if noise.cells or (errors is not None and errors.cells is not None):
             return swept(self.X, self.form, looping, self.asked, noise)
         table = self.table(rows=noise.rows)
@@ -98,7 +103,7 @@ class Complete:
             none = NoiseFound.of_constant(noise, table.n_samples, table.mean_of_row.size)
             return replace(self._constant(table)._closed(), noise=none)
         fit = scaled.fit(table, self.form, looping, noise, other)
-        if noise.neighbours and other is None and self.form.exactly is None:
+        if noise.neighbours and other is None and self.form.exactly is None and fit.converged:
             fit = self._with_fewer(fit, table, replace(looping, callback=None, checkpoint=None))
         return with_rows_known(fit, self.X) if noise.rows else fit
 
@@ -151,7 +156,7 @@ class Complete:
         ends = [data.fit(noise)]
         if not noise.cells and noise != ISOTROPIC:
             # From scratch, the noise may settle on components that are to be left out.
-            ends.append(data.fit(noise, fit))
+            ends.append(data.fit(noise, other=fit))
         return with_evidence(min(ends, key=lambda end: end.free_energy), fit.noise)
 
     def beside(self, fit: PCAFit, rank: int) -> PCAFit:
@@ -159,7 +164,7 @@ class Complete:
         tol = NATS / max(abs(fit.free_energy), 1.0)
         looping = replace(self.looping, callback=None, checkpoint=None, tol=tol)
         data = self._asked_again(replace(self.form, exactly=rank), looping)
-        return data.fit(NOISES[fit.noise.name], fit)
+        return data.fit(NOISES[fit.noise.name], other=fit)
 
     def _asked_again(self, form: ClosedForm, looping: inference.Looping) -> Complete:
         again = replace(self, form=form, looping=looping)
@@ -237,17 +242,10 @@ class Complete:
         quiet = replace(self.looping, callback=None, checkpoint=None)
         for order in other_orders(self.p):
             other = replace(self, X=taken(self.X, order, axis=1), looping=quiet)
-            if other.fit(AUTOREGRESSIVE).free_energy < fit.free_energy + CLEARLY_IN_ORDER:
+            least = fit.free_energy + CLEARLY_IN_ORDER
+            if other.fit(AUTOREGRESSIVE, least).free_energy < least:
                 return False
         return True
-
-    def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
-        """The fit with the most evidence, perhaps `fit` itself, without models that need sweeps."""
-        data = self if self.few is None else self.here
-        looping = replace(self.looping, callback=None, checkpoint=None)
-        quiet = replace(data, looping=looping)
-        quiet.found, quiet.sweeps = data.found, False
-        return quiet._best_of(fit, signs)
 
     @property
     def here(self) -> Complete:
@@ -296,7 +294,7 @@ class Complete:
         found = some.chosen()
         noise = NOISES[found.noise.name]
         if plain is None or noise != ISOTROPIC:
-            plain = self.fit(noise, found)
+            plain = self.fit(noise, other=found)
         return with_evidence(advice.with_advice_of(plain, found), found.noise)
 
     @property

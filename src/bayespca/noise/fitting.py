@@ -17,13 +17,12 @@ from bayespca.spectrum.forms import ClosedForm
 
 from . import advice
 from .asked import AUTO, EVB, Asked, compares, first_noise
-from .choosing import sides
 from .complete import Complete, swept, with_evidence
 from .holes import filled, filled_with_means
 from .incomplete import Incomplete
 from .number import counted, numbered
 
-# Most cells for which a model that looks better than the given one is fitted for comparison.
+# Most cells on workers that are fetched to be examined, whatever the noise.
 FEW_CELLS = 100_000
 # How often a table with few holes is filled: first by the fit with equal noise, then by one with
 # the noise that was chosen.
@@ -53,17 +52,7 @@ def _as_asked(data: Complete) -> PCAFit:
     small = fit.n_samples * data.p <= FEW_CELLS
     if where_of(data.X) is Where.PARTITIONS and (small or noise != ISOTROPIC):
         data.bring_rows(fit.n_samples)
-    if not data.can_look_again:
-        return fit
-    signs = data.look(fit)
-    if signs.seen <= sides(noise):
-        return fit
-    if not small:
-        return advice.at_least(fit, signs, noise)
-    better = data.better(fit, signs)
-    if better.noise.name != noise.name:
-        return advice.against(fit, better, data.asked.noise)
-    return advice.at_least(fit, signs.of_cells, noise) if data.can_sweep else fit
+    return advice.at_least(fit, data.look(fit), noise) if data.can_look_again else fit
 
 
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:

@@ -56,7 +56,7 @@ def choose_with_holes(
     if wanted and rounding_variances(X).any():
         tried.baseline = rounded().free_energy
     for noise in wanted:
-        tried.add(fitter(noise))
+        tried.fit(noise, fitter)
     fit = tried.fits[tried.best]
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,9 +41,9 @@ class Incomplete:
         """Fit the given noise model, or equal noise."""
         return swept(self.X, self.form, self.looping, self.asked, first_noise(self.asked))
 
-    def fit(self, noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
-        """Fit one of the noise models among which the evidence chooses."""
-        looping = self.looping.for_part(noise.name)
+    def fit(self, noise: NoiseModel, to_beat: float = math.inf, *, rounded: bool = False) -> PCAFit:
+        """Fit one of the noise models among which the evidence chooses; see `Looping.to_beat`."""
+        looping = replace(self.looping, to_beat=to_beat).for_part(noise.name)
         return swept(self.X, self.form, looping, self.asked, noise, rounded=rounded)
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:

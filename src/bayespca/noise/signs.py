@@ -8,7 +8,6 @@ cells. A full fit gains more than that. Data that have the noise of the model ga
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +28,12 @@ FAR, LEAST_LEFT = 0.05, 0.1
 LEAST_CORRELATION = 0.03
 # Fewest rows that can show anything.
 FEWEST = 4
-# Fewest features whose order can show: three have one non-adjacent pair, which has no spread.
-FEWEST_IN_ORDER = 4
+# Fewest features whose order can show: of the twelve orders of four, one is the best by chance.
+FEWEST_IN_ORDER = 5
 # Share of a component's squares above which it consists of a single row or column.
 MOST_OF_IT = 0.5
-# Most columns of which all orders are compared, and the number of random ones for more.
-MOST_TO_PERMUTE, N_ORDERS = 4, 19
+# Most columns whose order is compared with others, and the number of these.
+FEW_TO_ORDER, N_ORDERS = 30, 19
 # Components per column above which they may have absorbed the correlation of neighbours.
 SMOOTH = 0.1
 # Most features among which correlations are compared.
@@ -64,11 +63,6 @@ class Signs:
         gains = vars(self)
         names = ("columns", "rows", "neighbours", "cells")
         return self.absorbed | {name for name in names if gains[name] > LEAST_GAIN}
-
-    @property
-    def of_cells(self) -> Signs:
-        """The signs of cells alone."""
-        return Signs(cells=self.cells)
 
 
 def signs(
@@ -108,18 +102,16 @@ def taken_in_order(Z: FloatArray, adjacent: NDArray[np.bool_], n_components: int
     return frozenset({"neighbours"} if _alike(Z, adjacent)[1] > LEAST_GAIN else ())
 
 
-def other_orders(p: int) -> list[NDArray[np.intp]]:
-    """Orders of p columns to compare theirs with: all others if there are few, or 19 random ones.
+def _in_order(C: FloatArray) -> bool:
+    """Whether neighbours correlate more in the columns' own order than in any of the others."""
+    own = abs(C.diagonal(1).mean())
+    return all(abs(C[order[1:], order[:-1]].mean()) < own for order in other_orders(len(C)))
 
-    An order and its reverse have the same neighbours, and count as one.
-    """
-    own = np.arange(p)
-    if p <= MOST_TO_PERMUTE:
-        every = [np.array(order) for order in permutations(range(p)) if order[0] < order[-1]]
-    else:
-        rng = np.random.default_rng(0)
-        every = [rng.permutation(p) for _ in range(N_ORDERS)]
-    return [order for order in every if (order != own).any()]
+
+def other_orders(p: int) -> list[NDArray[np.intp]]:
+    """Random orders of p columns to compare theirs with."""
+    rng = np.random.default_rng(0)
+    return [rng.permutation(p) for _ in range(N_ORDERS)]
 
 
 def _is_single(values: FloatArray) -> bool:
@@ -201,5 +193,7 @@ def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, fl
     error = float(others.std()) / np.sqrt(beside.size)
     stands_out = abs(phi - float(others.mean())) > STANDS_OUT * error
     if not stands_out or abs(phi) < LEAST_CORRELATION:
+        return phi, 0.0
+    if p <= FEW_TO_ORDER and beside.size == p - 1 and not _in_order(some.T @ some):
         return phi, 0.0
     return phi, -0.5 * n * beside.size * float(np.log1p(-min(phi * phi, 0.99)))

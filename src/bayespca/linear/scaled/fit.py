@@ -80,8 +80,8 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
     def posterior(self, state: ScaledState, data: NoisyTable) -> PCAPosterior:
         return posterior_of(state, data)
 
-    def free_energy(self, run: Run[ScaledState], data: NoisyTable) -> float:
-        return run.free_energy + data.M * float(np.log(data.units).sum())
+    def offset(self, data: NoisyTable) -> float:
+        return data.M * float(np.log(data.units).sum())
 
     def unit(self, data: NoisyTable) -> float:
         return data.unit

@@ -90,7 +90,7 @@ def fit(
     asked: dict[str, Any] = {"noise": noise, "error_std": error_std, "rounded": rounded}
     table = holes_table(X, center=center, scale=scale, **asked)
     model = dense_model(table, form, noise=noise, init=init, engine=engine)
-    model = replace(model, begin=begin)
+    model = replace(model, begin=begin, to_beat=looping.to_beat - model.offset(table))
     # The passes of an iteration on Dask are too short to report progress.
     with watched(None):
         return inference.fit(model, table, looping)
@@ -135,6 +135,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     lends: DenseModel | None = None
     borrows_noise: bool = False
     begin: NoiseFound | None = field(default=None, repr=False)
+    to_beat: float = field(default=np.inf, repr=False)
 
     # --- the iteration -------------------------------------------------------------------------
 
@@ -154,7 +155,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         may have many more components than the smallest.
         """
         begun = sorted(begun, key=lambda state: state.rank)
-        most, best = 2 * begun[0].rank + MORE, np.inf
+        most, best = 2 * begun[0].rank + MORE, self.to_beat
         runs: list[Run[DenseState]] = []
         short = partial(
             run,
@@ -167,7 +168,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             fixed = self.keeps_all or self.exactly
             less = state.without_weakest(0 if fixed else max(state.rank - most, 0))
             runs.append(short(less, callback=given_up(best)))
-            best = best_of(runs).free_energy
+            best = min(best, best_of(runs).free_energy)
         return best_of(runs).state
 
     def _starts_of_cells(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
@@ -288,14 +289,18 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def unit(self, data: HolesTable) -> float:
         return data.unit
 
+    def offset(self, data: HolesTable) -> float:
+        rows = data.rows
+        return float((rows.column_counts - rows.centred) @ np.log(rows.unit))
+
     def free_energy(self, run: Run[DenseState], data: HolesTable) -> float:
         """The free energy by the conventions of the closed forms.
 
         cₐ = 1 and c_b = c for a given prior, the density is 1 for a flat one, and components that a
         learned prior has switched off count nothing.
         """
-        rows, state, factors = data.rows, run.state, self.factors
-        energy = run.free_energy + float((rows.column_counts - rows.centred) @ np.log(rows.unit))
+        state, factors = run.state, self.factors
+        energy = run.free_energy + self.offset(data)
         (L, M), prior, family = factors.shape, factors.prior, factors.family
         flat = self.form.prior_variance is None and not prior.is_learned
         if flat and family == VB:
