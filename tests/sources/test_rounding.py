@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.sources.rounding import rounding_variances
+from bayespca.sources.rounding import rounding_variances, with_known_numbers
 
 
 def of_column(values):
@@ -79,3 +79,18 @@ def test_rare_numbers_are_looked_for_in_all_rows(rare):
         found.append(rounding_variances(rng.permutation(x)))
     assert found[0] > 0
     assert found == pytest.approx(found[0] * np.ones((4, 1)), rel=1e-9)
+
+
+def test_holes_of_coarse_columns_get_numbers_that_occur():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 5, 200), rng.normal(size=200), np.repeat([0.0, 7.0], 100)])
+    holes = rng.random(X.shape) < 0.2
+    Y = np.where(holes, np.nan, X)
+    drawn = np.where(holes, rng.normal(2.0, 3.0, X.shape), X)
+    found = with_known_numbers(drawn, Y)
+    np.testing.assert_array_equal(found[~holes], X[~holes])
+    np.testing.assert_array_equal(found[:, 1], drawn[:, 1])
+    for j in (0, 2):
+        known = np.unique(X[:, j])
+        nearest = np.abs(drawn[:, j, None] - known).argmin(axis=1)
+        np.testing.assert_array_equal(found[:, j], known[nearest])

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 
 from .namespaces import array_namespace, device, is_numpy_array, is_torch_array
 from .types import Array
 
 # Most matrices to decompose in one call: cuSOLVER fails at a hundred thousand.
 AT_ONCE = 10_000
+# Rows from which matrices are inverted one by one, by fewer operations.
+BY_LAPACK = 32
 
 
 @lru_cache(maxsize=256)
@@ -123,11 +126,29 @@ def times(matrices: Array, v: Array) -> Array:
 
 def inverses(precision: Array) -> tuple[Array, Array]:
     """Inverses of positive definite matrices, and the logarithms of their determinants."""
-    xp = array_namespace(precision)
+    xp, (*several, H) = array_namespace(precision), precision.shape[:-1]
+    if H >= BY_LAPACK and is_numpy_array(precision):
+        inverse, log_dets = np.empty_like(precision), np.empty(several)
+        for i in np.ndindex(*several):
+            inverse[i], log_dets[i] = _inverse(precision[i])
+        return inverse, log_dets
     root = xp.linalg.cholesky(precision)
     log_dets = -2 * xp.sum(xp.log(xp.linalg.diagonal(root)), axis=-1)
     inverse_root = xp.linalg.inv(root)
     return xp.matmul(xp.matrix_transpose(inverse_root), inverse_root), log_dets
+
+
+def _inverse(precision: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """The same of a single matrix, in a quarter of the operations."""
+    lapack: Any = get_lapack_funcs(("potrf", "potri"), (precision,))
+    potrf, potri = lapack
+    root, info = potrf(precision)
+    if info:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    upper = np.triu(potri(root)[0])
+    inverse = upper + upper.T
+    inverse[np.diag_indices(len(inverse))] *= 0.5
+    return inverse, -2 * float(np.log(root.diagonal()).sum())
 
 
 def pseudo_inverses(squares: Array, least: float) -> Array:

@@ -22,7 +22,7 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.imputing import sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
-from bayespca.sources.rounding import rounding_variances
+from bayespca.sources.rounding import rounding_variances, with_known_numbers
 
 from .choosing import MOST_TO_SWEEP, Fitter, Tried
 from .signs import Signs
@@ -67,10 +67,14 @@ def fillings(X: Array, fit: PCAFit) -> Iterator[Array]:
 
 
 def filled(X: Array, fit: PCAFit, seed: int = 0) -> Array:
-    """X with its holes filled by a posterior draw, the same for the same seed."""
+    """X with its holes filled by a posterior draw, the same for the same seed.
+
+    What is drawn repeats where known numbers do: coarse columns stay coarse.
+    """
     found = fit.posterior
     posterior = found if isinstance(found, HolesPosterior) else general(found)
-    return sample_imputation(posterior, X, np.random.default_rng(seed))
+    drawn = sample_imputation(posterior, X, np.random.default_rng(seed))
+    return with_known_numbers(drawn, X)
 
 
 def filled_with_means(X: Array) -> Array:
@@ -81,10 +85,8 @@ def filled_with_means(X: Array) -> Array:
     return xp.where(holes, xp.sum(xp.where(holes, xp.zeros_like(X), X), axis=0) / counts, X)
 
 
-def varies(X: Array) -> bool:
-    """Whether each column has two different values, and each row a value."""
+def has_empty(X: Array) -> bool:
+    """Whether a row or a column has no value."""
     xp = array_namespace(X)
     holes = xp.isnan(X)
-    least = xp.min(xp.where(holes, xp.full_like(X, np.inf), X), axis=0)
-    most = xp.max(xp.where(holes, xp.full_like(X, -np.inf), X), axis=0)
-    return bool(xp.all(least < most)) and not bool(xp.any(xp.all(holes, axis=1)))
+    return any(bool(xp.any(xp.all(holes, axis=axis))) for axis in (0, 1))

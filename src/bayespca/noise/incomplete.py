@@ -18,7 +18,7 @@ from bayespca.spectrum.forms import ClosedForm
 from . import advice
 from .asked import AUTO, EVB, Asked, by_likelihood, compares, first_noise
 from .complete import Complete, rows_here, swept, swept_as_in, with_evidence
-from .holes import choose_with_holes, filled, fillings, varies
+from .holes import choose_with_holes, filled, fillings, has_empty
 from .signs import Signs
 
 # Share of missing cells up to which a filled table shows noise and number.
@@ -61,7 +61,7 @@ class Incomplete:
             return False
         xp = array_namespace(self.X)
         few = float(xp.mean(xp.astype(xp.isnan(self.X), xp.float64))) <= FEW_HOLES
-        return few and varies(self.X)
+        return few and not has_empty(self.X)
 
     def likeliest(self, fit: PCAFit, rank: int) -> PCAFit:
         """Fit `rank` components by maximum likelihood, with the noise model of `fit`."""
@@ -83,17 +83,17 @@ class Incomplete:
         """Fit the noise model that has the most evidence; `few` are rows in memory."""
         # If all rows have been fetched, they are fitted here.
         data = replace(self, X=few) if few.shape[0] == plain.n_samples else self
-        rounded = partial(data.fit, ISOTROPIC, rounded=True)
+        rounded, coarse = partial(data.fit, ISOTROPIC, rounded=True), is_coarse(few)
         best = choose_with_holes(
             few,
             plain,
             data.fit,
             self._noise_of_filled(few, plain),
             rounded,
-            sweeps=not self.on_workers,
+            sweeps=not self.on_workers and not coarse,
         )
         best = advice.naming_outliers(best)
-        said = self.on_workers and not is_coarse(few)
+        said = self.on_workers and not coarse
         return advice.with_cells(best, self.left(few, best)) if said else best
 
     def left(self, few: Input, fit: PCAFit) -> Signs:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import is_sparse, to_numpy
+from bayespca.arrays.namespaces import is_sparse, to_namespace, to_numpy
 from bayespca.arrays.types import Array, FloatArray
 
 # Rows that are examined, those drawn from them to find repeats, and how far off the grid a number
@@ -60,6 +60,23 @@ def grid_steps(X: Array) -> FloatArray:
     return found
 
 
+def with_known_numbers(filled: Array, X: Array) -> Array:
+    """A filled matrix whose cells that are holes of X hold numbers that occur in their column.
+
+    Only where numbers repeat: there each hole gets the nearest of them.
+    """
+    rows = _some_rows(X)
+    tied = _tied(rows)
+    columns = tied[_repeats(rows[:, tied]).are_crowded]
+    values, known = np.array(to_numpy(filled)), np.asarray(to_numpy(X))
+    for j in columns:
+        holes = np.isnan(known[:, j])
+        numbers = np.unique(known[~holes, j])
+        between = 0.5 * (numbers[1:] + numbers[:-1])
+        values[holes, j] = numbers[np.searchsorted(between, values[holes, j])]
+    return to_namespace(values, filled) if columns.size else filled
+
+
 def _of_ties(rows: FloatArray) -> FloatArray:
     found = _repeats(rows)
     count = np.maximum(found.known, 1)
@@ -82,7 +99,7 @@ def _of_grid(rows: FloatArray) -> FloatArray:
 def is_coarse(X: Array) -> bool:
     """Whether the numbers of any column repeat so much that none could be called exact.
 
-    Complete data of that kind are not worth the sweeps that noise of cells takes.
+    Such data say nothing of the tails of single cells, and get no noise of their own for them.
     """
     rows = _some_rows(X)
     rows = rows[:, _tied(rows)]
