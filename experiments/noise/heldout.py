@@ -1,4 +1,4 @@
-"""Held-out cells of eleven tables: a tenth of the cells is removed, and predicted with error bars.
+"""Held-out cells of fifteen tables: a tenth of the cells is removed, and predicted with error bars.
 
 Columns are in units of their standard deviations wherever figures are averaged over them. The fits
 see raw columns.
