@@ -90,20 +90,20 @@ def reproduce(run: Run) -> Outcome:
 def _lines(run: Run, kind: str, found: Fitted) -> list[Comparison]:
     ours, other = found.ways[OURS], found.ways[MINKA]
     most = run.printed["error"] + ours.chance()
-    return [
-        claim(
-            f"{kind}: calibration error",
-            f"at most {run.printed['error']}, and what sampling gives: {most:.2f}",
-            f"{ours.error:.2f}",
-            holds=ours.error <= most,
-        ),
-        claim(
-            f"{kind}: log score, and that of Minka's evidence",
-            run.printed["minka"],
-            f"{ours.score:.2f} and {other.score:.2f}",
-            holds=ours.score > other.score,
-        ),
-    ]
+    error = claim(
+        f"{kind}: calibration error",
+        f"at most {run.printed['error']}, and what sampling gives: {most:.2f}",
+        f"{ours.error:.2f}",
+        holds=ours.error <= most,
+    )
+    score = claim(
+        f"{kind}: log score, and that of Minka's evidence",
+        run.printed["minka"],
+        f"{ours.score:.2f} and {other.score:.2f}",
+        holds=ours.score > other.score,
+    )
+    # Sixteen data sets say nothing of calibration.
+    return [score] if run.quick else [error, score]
 
 
 def _scores(found: dict[str, Fitted]) -> Table:
