@@ -103,6 +103,18 @@ def test_residuals_that_contradict_the_noise_leave_no_probabilities():
 # --- holes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_of_another_size_leaves_the_probabilities(seed):
+    """Its scores are in units of its noise, so components take no more of it than of others."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 12))
+    X += rng.standard_normal(X.shape)
+    X[7] *= 40
+    model = BayesianPCA().fit(X)
+    assert model.noise_ == "per-sample"
+    assert model.n_components_ == np.argmax(model.rank_posterior_) == 3
+
+
 @pytest.mark.parametrize("kind", ["white", "columns", "both"])
 def test_a_hole_changes_no_probability(kind):
     X = noisy(kind, 200, 15, 3, strength=1.0, random_state=5).X

@@ -81,15 +81,15 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
     adjacent = np.diff(few) == 1
     away = absorbed(W, T) | taken_in_order(Z, adjacent, len(W))
     few_W = W[:, few]
-    E = Z - (T * shrinkage) @ few_W
+    E = (Z - (T * shrinkage) @ few_W) / np.sqrt(posterior.noise_variance)
+    if fit.noise.samples is not None:
+        logs = np.log(fit.noise.samples)
+        unit = np.exp(0.5 * (logs.mean() - every_few(logs[:, None], p=X.shape[1])))
+        E, T = E * unit, T * unit
     # Components absorb noise: a share of each column's, and of each row's.
     of_rows = T**2 @ (shrinkage / fit.kept_singular_values**2)
     freedom = np.subtract.outer(1 - of_rows, shrinkage @ few_W**2)
     np.maximum(freedom, LEAST_LEFT, out=freedom)
-    E /= np.sqrt(posterior.noise_variance)
-    if fit.noise.samples is not None:
-        logs = np.log(fit.noise.samples)
-        E *= np.exp(0.5 * (logs.mean() - every_few(logs[:, None], p=X.shape[1])))
     found = signs(E, freedom, adjacent)
     return replace(found, absorbed=away | _taken(W))
 
