@@ -129,6 +129,18 @@ def check_noise(estimator: BaseEstimator) -> None:
         )
 
 
+def check_order(estimator: BaseEstimator) -> None:
+    """Raise if columns are declared to have an order where the noise cannot have one."""
+    needed = {"method": "evb", "noise": "auto", "noise_variance": "auto"}
+    chooses = all(getattr(estimator, name) == value for name, value in needed.items())
+    if estimator.feature_order is True and not (chooses and estimator.solver != "iterative"):
+        raise ValueError(
+            "feature_order=True lets the evidence choose noise of neighbours, which needs "
+            "method='evb', noise='auto', noise_variance='auto' and a solver that is not "
+            "'iterative'; noise='autoregressive' takes it without a choice."
+        )
+
+
 def check_known_errors(estimator: BaseEstimator) -> None:
     """Raise if known errors are given to a method or solver without noise models."""
     if estimator.solver == "iterative" or estimator.method not in ("evb", "vb", "ml"):
@@ -189,6 +201,11 @@ def check_for_holes(estimator: BaseEstimator) -> None:
         raise ValueError(
             "Input X contains NaN, and Minka's evidence (method='laplace') is for complete data: "
             "use method='evb', or fill the holes first."
+        )
+    if estimator.feature_order is True or estimator.sample_order is True:
+        raise ValueError(
+            "Input X contains NaN, and noise of neighbours is for complete data: leave "
+            "feature_order and sample_order at 'auto', or fill the holes first."
         )
     _check_whole_number(estimator, "Input X contains NaN, which needs")
     flat = estimator.method == "map" and estimator.prior_variance is None

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_namespace, to_numpy
-from bayespca.checks.rows import ORDERED
+from bayespca.checks.rows import ORDERED, SORTED
 from bayespca.engines import moments, streaming
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
@@ -53,6 +53,12 @@ WARNED = (
 NO_COLUMN = (
     "No component stands out from the noise, so `transform` returns 0 columns, which most "
     "steps of a pipeline refuse. With min_components=1 the strongest direction is kept."
+)
+
+NO_SERIES = (
+    "sample_order=True needs complete data in memory, of at most 5,000,000 cells and 2,000 rows or "
+    "columns, with method='evb', noise='auto', noise_variance='auto', center=True and scale=False, "
+    "and without error_std and sample_weight: change these, or leave sample_order at 'auto'."
 )
 
 # The names in `spectrum.methods.METHODS`.
@@ -163,6 +169,17 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "errors lose their weight.\n"
         '* ``"autoregressive"``: one variance for each column and correlated noise in '
         "neighbouring columns, for complete spectra and series.",
+        feature_order=Option(
+            "Whether neighbouring columns may have noise in common, as in spectra: "
+            '``"auto"`` if their names are numbers that rise, such as wavelengths, or if the order '
+            "of the columns explains their likeness better than random orders; True tries it in "
+            "any case, False never does. Data with holes have no such noise."
+        ),
+        sample_order=Option(
+            'Whether rows may form a series: ``"auto"`` if residuals of rows next to each other '
+            "are alike; True tries it in any case, and False says that their order means nothing. "
+            "Data with holes are no series."
+        ),
         prior_variance="c² = cₐ²c_b² for the methods with a given prior; None for a flat one.",
         center="Whether to remove the column means. The mean is then integrated out under a flat "
         "prior, which costs one sample: n rows count as n − 1.",
@@ -248,6 +265,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     scale: bool = False
     whiten: bool = False
     noise: Noise = "auto"
+    feature_order: Literal["auto", True, False] = "auto"
+    sample_order: Literal["auto", True, False] = "auto"
     solver: Literal["auto", "closed", "iterative"] = "auto"
     init: Literal["random", "closed"] = "random"
     engine: Engine = "auto"
@@ -302,9 +321,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         averages = self.noise_variance == "auto"
         known = reduced(data, errors, keeps=self.method == "ml", averages=averages)
         fitted = self._fitted(known.data, form, looping, known.errors)
-        fitted = checked(known.data, fitted, known.rows)
-        if ORDERED in fitted.status and not known.data.holes:
-            fitted = self._in_series(known, form, looping) or fitted
+        fitted = self._in_order(checked(known.data, fitted, known.rows), known, form, looping)
         fitted = knowing_rows(known.data, fitted)
         fitted = completed(fitted, known, data.features)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
@@ -326,7 +343,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         errors: KnownErrors | None,
     ) -> PCAFit:
         """Fit by closed form if data are complete; on Dask, only the workers can tell."""
-        asked = self._asked(errors)
+        asked = self._asked(errors, data)
         if data.holes:
             return self._fitted_with_holes(data, form, looping, asked)
         try:
@@ -337,16 +354,24 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
                 raise
         return self._fitted_with_holes(data, form, looping, asked)
 
-    def _in_series(
-        self, known: Reduced, form: ClosedForm, looping: inference.Looping
-    ) -> PCAFit | None:
-        """The fit of rows as a series; None if that cannot be fitted, or gains nothing."""
-        asked, X = self._asked(known.errors), known.data.values
-        if self.solver == "iterative" or not can_be_series(X.shape, form, asked):
-            return None
-        form = replace(form, n_features=known.data.features.count)
-        fitted = fit_series(X, fit_complete, form, looping, asked)
-        return None if fitted is None else checked(known.data, fitted, known.rows)
+    def _in_order(
+        self, fitted: PCAFit, known: Reduced, form: ClosedForm, looping: inference.Looping
+    ) -> PCAFit:
+        """The fit of rows as a series, if they look like one or are declared to be one."""
+        if self.sample_order is False:
+            return replace(fitted, status=fitted.status.without(ORDERED, SORTED))
+        declared = self.sample_order is True
+        if not (declared or (ORDERED in fitted.status and not known.data.holes)):
+            return fitted
+        asked, data = self._asked(known.errors, known.data), known.data
+        fits = self.solver != "iterative" and data.where is Where.DENSE and not data.holes
+        if not (fits and can_be_series(data.values.shape, form, asked)):
+            if declared:
+                raise ValueError(NO_SERIES)
+            return fitted
+        form = replace(form, n_features=data.features.count)
+        series = fit_series(data.values, fit_complete, form, looping, asked)
+        return fitted if series is None else checked(data, series, known.rows)
 
     def _fitted_complete(
         self, X: Any, form: ClosedForm, looping: inference.Looping, asked: Asked
@@ -364,7 +389,10 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         _validation.check_for_holes(self)
         return fit_with_holes(data.values, form, looping, asked)
 
-    def _asked(self, errors: KnownErrors | None) -> Asked:
+    def _asked(self, errors: KnownErrors | None, data: Data) -> Asked:
+        in_order = True if data.features.rise else None
+        if self.feature_order != "auto":
+            in_order = bool(self.feature_order)
         if errors is not None:
             _validation.check_known_errors(self)
         return Asked(
@@ -376,6 +404,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             init=self.init if self.solver == "iterative" else "closed",
             number=self._number,
             least=self.min_components,
+            in_order=in_order,
         )
 
     @property
@@ -423,6 +452,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         _validation.check_rank_asked(self)
         form = _validation.form_asked(self)
         _validation.check_noise(self)
+        _validation.check_order(self)
         if self.solver == "iterative":
             _validation.check_iterative(self)
         return form

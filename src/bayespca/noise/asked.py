@@ -18,7 +18,10 @@ EVB: Final = "evb"
 
 @dataclass(frozen=True)
 class Asked:
-    """Options of a PCA besides its closed form; names and meanings as in `BayesianPCA`."""
+    """Options of a PCA besides its closed form; names and meanings as in `BayesianPCA`.
+
+    `in_order` is whether columns have an order: None where the data have to show it.
+    """
 
     noise: str = AUTO
     center: bool = True
@@ -28,6 +31,7 @@ class Asked:
     errors: KnownErrors | None = None
     number: str = AUTO
     least: int = 0
+    in_order: bool | None = None
 
 
 def first_noise(asked: Asked) -> NoiseModel:

@@ -237,7 +237,7 @@ class Complete:
         Of few columns that have no order, some happen to stand beside those they resemble. Many
         columns have so many neighbours that residuals show it (`signs`).
         """
-        if self.p > FEW_TO_ORDER or where_of(self.X) is not Where.DENSE:
+        if self.p > FEW_TO_ORDER or self.asked.in_order or where_of(self.X) is not Where.DENSE:
             return True
         quiet = replace(self.looping, callback=None, checkpoint=None)
         for order in other_orders(self.p):
@@ -336,7 +336,15 @@ class Complete:
         )
 
     def look(self, fit: PCAFit) -> Signs:
-        """Signs in the residuals of a fit."""
+        """Signs in the residuals of a fit; neighbours are alike only if columns have an order."""
+        seen, in_order = self._seen(fit), self.asked.in_order
+        if in_order is None:
+            return seen
+        if in_order:
+            return replace(seen, absorbed=seen.absorbed | {"neighbours"})
+        return replace(seen, neighbours=0.0, absorbed=seen.absorbed - {"neighbours"})
+
+    def _seen(self, fit: PCAFit) -> Signs:
         if where_of(self.X).in_memory:
             return residuals.of_complete(self.X, fit, self._scores(fit))
         if self.few is not None:
@@ -367,7 +375,8 @@ class Complete:
     @property
     def _has_neighbours(self) -> bool:
         """Whether features have an order, and all of them vary."""
-        if not self.ordered or self.p < FEWEST_IN_ORDER:
+        few = self.p < FEWEST_IN_ORDER and not self.asked.in_order
+        if not self.ordered or self.asked.in_order is False or few:
             return False
         if not where_of(self.X).in_memory and gram_of(self.found) is None:
             return False

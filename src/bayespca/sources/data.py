@@ -50,6 +50,17 @@ class Features:
     count: int
     names: Names | None = None
 
+    @property
+    def rise(self) -> bool:
+        """Whether the names are numbers that rise, such as wavelengths, and more than a count."""
+        try:
+            numbers = np.array([] if self.names is None else self.names, dtype=np.float64)
+        except (TypeError, ValueError):
+            return False
+        steps = np.diff(numbers)
+        counted = numbers.size > 0 and numbers[0] in (0, 1) and bool((steps == 1).all())
+        return steps.size > 0 and bool((steps > 0).all()) and not counted
+
 
 @dataclass(frozen=True, eq=False)
 class Data:

@@ -345,6 +345,10 @@ class Status:
         """This status with one more piece of advice."""
         return replace(self, exact=self.exact and exact, advice=(*self.advice, Advice(code, text)))
 
+    def without(self, *codes: str) -> Status:
+        """This status without advice of these codes."""
+        return replace(self, advice=tuple(item for item in self.advice if item.code not in codes))
+
     def __add__(self, other: Status) -> Status:
         """The advice of both; exact if both are."""
         return Status(self.exact and other.exact, self.advice + other.advice)
