@@ -16,9 +16,7 @@ from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.sources.data import Features
 
 from . import _input, _validation
-from ._base import AnyEstimator, F
-from ._iterating import Iterating
-from ._warnings import warn
+from ._base import AnyEstimator, F, Iterating, warn
 
 
 @dataclass(frozen=True, eq=False)

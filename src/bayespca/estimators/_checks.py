@@ -23,7 +23,7 @@ from bayespca.noise.advice import named_rows
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.records import Advice
 
-from ._reading import functions
+from ._posterior import functions
 from .wording import names_of
 
 # Checks read the first rows: as many as have CELLS cells, but at least FEWEST.

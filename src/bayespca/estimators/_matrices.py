@@ -15,7 +15,7 @@ from bayespca.lowrank.records import PCAPosterior
 from bayespca.tensors.fit import PER_MODE, TuckerFit, TuckerNoise
 from bayespca.tensors.posterior import completed
 
-from ._reading import functions
+from ._posterior import functions
 from .pca import BayesianPCA
 
 

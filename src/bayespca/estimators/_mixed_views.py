@@ -19,8 +19,8 @@ from bayespca.views.fit import ViewsFit
 
 from . import _columns, _input, _tables, _views
 from ._base import AnyEstimator
-from ._constraints import Constraint, one_of
 from ._kinds import is_frame
+from ._options import Constraint, one_of
 from ._tables import RawColumn, RawTable
 from ._views import OF, View, Views
 from .wording import feature_names

@@ -15,11 +15,8 @@ from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 
 from . import _arviz, _validation
-from ._base import BY_RANK, PER_COMPONENT, Fitted, typed
-from ._constraints import whole
-from ._iterating import Iterating
-from ._options import Option
-from ._transforming import Transforming
+from ._base import BY_RANK, PER_COMPONENT, Fitted, Iterating, Transforming, typed
+from ._options import Option, whole
 
 F = TypeVar("F", bound=BinaryFit | TableFit)
 # Above this, chains that start at one place are still on their way (Vehtari et al. 2021 ask for

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, has_nan, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
-from bayespca.lowrank import imputing
+from bayespca.lowrank import holes_posterior, imputing
+from bayespca.lowrank import posterior as complete
 from bayespca.lowrank.from_complete import general
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.imputing import Unknown, wider
@@ -23,19 +25,40 @@ from bayespca.lowrank.intervals import (
     of_new_rows,
     unknown,
 )
-from bayespca.lowrank.records import PCAPosterior
+from bayespca.lowrank.recognising import digests_of_few
+from bayespca.lowrank.records import PCAFit, PCAPosterior, VariationalFit
 from bayespca.sources.cluster import computed
+from bayespca.sources.data import Data
 from bayespca.sources.partitions import is_dask
 from bayespca.spectrum.records import holding
 
 from . import _input, _lazy, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted
-from ._iterating import Iterating
-from ._reading import functions
-from ._transforming import Transforming
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted, Iterating, Transforming
+
+P = TypeVar("P", PCAFit, VariationalFit)
 
 # A function of the module that reads a posterior, the posterior, and rows.
 Reading: TypeAlias = Callable[[ModuleType, PCAPosterior, Array], ArrayOrPair]
+
+
+def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCAPosterior]:
+    """A module with `scores`, `log_density` and so on, and the posterior in the form it takes.
+
+    Rows with holes need the general form of a posterior that was found on complete data.
+    """
+    if isinstance(posterior, HolesPosterior):
+        return holes_posterior, posterior
+    if X is not None and has_nan(X):
+        return holes_posterior, general(posterior)
+    return complete, posterior
+
+
+def knowing_rows(data: Data, fit: P) -> P:
+    """A fit that recognises the rows it was fitted to, if they are few and in memory."""
+    if fit.posterior.learned_from.size or not data.where.in_memory:
+        return fit
+    known = replace(fit.posterior, learned_from=digests_of_few(data.values))
+    return replace(fit, posterior=known)
 
 
 def placed(name: str) -> Callable[[Any], Array]:

@@ -20,7 +20,7 @@ from bayespca.noise.asked import EVB
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.methods import METHODS
 
-from ._constraints import one_of
+from ._options import one_of
 
 # Values of `n_components` that leave the number to the data.
 FOUND = ("auto", "evb", None)

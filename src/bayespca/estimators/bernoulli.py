@@ -25,8 +25,7 @@ from bayespca.sources.binary import BinaryCells
 
 from . import _binary, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, Fitted
-from ._constraints import AUTO, NONE, POSITIVE, several, whole
-from ._options import Auto, Option, current, table
+from ._options import AUTO, NONE, POSITIVE, Auto, Option, current, several, table, whole
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:

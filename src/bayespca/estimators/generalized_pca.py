@@ -21,11 +21,9 @@ from bayespca.discrete.fit import TableFit, general_model
 from bayespca.inference.result import extended
 
 from . import _columns, _input, _tables, _validation
-from ._base import Fitted, typed
-from ._constraints import SHARE, Constraint, one_of
+from ._base import Fitted, typed, warn
 from ._natural import OPTIONS, NaturalPCA, refuse_likelihoods
-from ._options import Auto, Option, table
-from ._warnings import warn
+from ._options import SHARE, Auto, Constraint, Option, one_of, table
 
 BY_COLUMN = Constraint(
     ("a dictionary of such names by column",), ("dict",), lambda value: isinstance(value, dict)

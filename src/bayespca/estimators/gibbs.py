@@ -24,10 +24,8 @@ from bayespca.linear.gibbs.fit import fit as draw
 from bayespca.spectrum.records import Status
 
 from . import _arviz, _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
-from ._constraints import whole
-from ._options import COLUMNS, Auto, Option, table
-from ._transforming import Transforming
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted, Transforming
+from ._options import COLUMNS, Auto, Option, table, whole
 from .pca import RankWarning
 from .wording import in_brief
 

@@ -28,12 +28,8 @@ from bayespca.sources.data import Data
 from bayespca.spectrum.records import Status
 
 from . import _input, _validation
-from ._base import BY_RANK, PER_COMPONENT, PER_FEATURE, Fitted, typed
-from ._constraints import AUTO, Constraint, whole
-from ._iterating import Iterating
-from ._options import Auto, Noise, Option, table
-from ._transforming import Transforming
-from ._warnings import warn
+from ._base import BY_RANK, PER_COMPONENT, PER_FEATURE, Fitted, Iterating, Transforming, typed, warn
+from ._options import AUTO, Auto, Constraint, Noise, Option, table, whole
 from .pca import BayesianPCA
 
 # Most dimensions and inducing points that "auto" starts with, and most dimensions that are tried

@@ -25,13 +25,17 @@ from bayespca.mixtures.pca.posterior import MixturePosterior
 from bayespca.mixtures.weights import Dirichlet, PointWeights
 
 from . import _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, Fitted, typed
-from ._constraints import AUTO, several, whole
-from ._iterating import Iterating
-from ._noise import ChoosesNoise
-from ._options import Auto, Noise, Option, table
-from ._transforming import Transforming
-from ._warnings import warn
+from ._base import (
+    PER_COMPONENT,
+    PER_ENTRY,
+    ChoosesNoise,
+    Fitted,
+    Iterating,
+    Transforming,
+    typed,
+    warn,
+)
+from ._options import AUTO, Auto, Noise, Option, several, table, whole
 from .pca import RankWarning
 
 Array = Numbers

@@ -35,14 +35,12 @@ from bayespca.views.mixed.fit import MixedModel
 from bayespca.views.partitioned import look_at_views, views_on_workers
 
 from . import _input, _lazy, _mixed_views, _validation, _views
-from ._base import BY_RANK, Estimator, Fitted, typed
+from ._base import BY_RANK, Estimator, Fitted, Transforming, typed, warn
 from ._distant_views import rows_of_view
 from ._options import Auto, Option, table
-from ._transforming import Transforming
 from ._view_answers import ViewAnswers, answers_of
 from ._view_noise import Noise, noise_of_features, rows_with_values
 from ._views import Views
-from ._warnings import warn
 
 BY_VIEW = "array of shape (n_components_, n_views)"
 

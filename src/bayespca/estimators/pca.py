@@ -32,15 +32,11 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, holding
 
 from . import _errors, _input, _validation
-from ._base import PER_FEATURE, Fitted
+from ._base import PER_FEATURE, ChoosesNoise, Fitted, warn
 from ._checks import checked
-from ._constraints import AUTO, NONE, SHARE, whole, word
-from ._noise import ChoosesNoise
-from ._options import Engine, Option, current, table
-from ._posterior import PosteriorReader, line, placed
-from ._reading import knowing_rows
+from ._options import AUTO, NONE, SHARE, Engine, Option, current, table, whole, word
+from ._posterior import PosteriorReader, knowing_rows, line, placed
 from ._redundant import Reduced, completed, reduced
-from ._warnings import warn
 from .summary import rank_was_given
 from .wording import ENOUGH, in_brief, undetermined
 

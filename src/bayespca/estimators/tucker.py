@@ -28,13 +28,8 @@ from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings
 
 from . import _input, _matrices, _tensors, _validation
-from ._base import Fitted
-from ._constraints import AUTO, POSITIVE, several, word
-from ._iterating import Iterating
-from ._noise import ChoosesNoise
-from ._options import Auto, Option, table
-from ._transforming import Transforming
-from ._warnings import warn
+from ._base import ChoosesNoise, Fitted, Iterating, Transforming, warn
+from ._options import AUTO, POSITIVE, Auto, Option, several, table, word
 from .pca import BayesianPCA, RankWarning
 
 Shape = tuple[int, ...]

@@ -15,11 +15,9 @@ from bayespca.missing.variational import fit as with_holes
 from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._base import Fitted
+from ._base import Fitted, warn
 from ._options import COLUMNS, Auto, Engine, Option, current, table
-from ._posterior import PosteriorReader, line, placed
-from ._reading import knowing_rows
-from ._warnings import warn
+from ._posterior import PosteriorReader, knowing_rows, line, placed
 from .pca import WARNED, RankWarning
 
 

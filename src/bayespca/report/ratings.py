@@ -11,7 +11,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators._leaving_out import judged
+from bayespca.estimators._predictions import judged
 from bayespca.estimators.stories import story
 from bayespca.estimators.wording import percent
 
