@@ -16,7 +16,7 @@ from bayespca.io.feature_files import BETWEEN, FeatureColumns, words_of
 from bayespca.missing.sampled.features import Features, Sparse, sparse_standardized
 
 from . import _identifiers, _ratings
-from ._kinds import is_frame
+from ._input_types import is_frame
 
 # Indicators stay sparse if a dense matrix would hold more numbers than this.
 MOST_DENSE = 10_000_000

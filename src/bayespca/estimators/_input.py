@@ -26,7 +26,7 @@ from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
 
-from ._kinds import as_numbers, refuse_others
+from ._input_types import as_numbers, refuse_others
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

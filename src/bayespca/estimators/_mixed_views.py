@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Input, Names
 from bayespca.discrete import reading
 from bayespca.discrete.columns import NAMES, TableColumn
-from bayespca.io.records import Table
 from bayespca.sources.partitions import is_dask
 from bayespca.views.fit import ViewsFit
 
 from . import _columns, _input, _tables, _views
 from ._base import AnyEstimator
-from ._kinds import is_frame
 from ._options import Constraint, one_of
 from ._tables import RawColumn, RawTable
 from ._views import OF, View, Views
@@ -89,7 +86,7 @@ class Reader:
 
     def table(self, name: str, table: Input) -> View:
         """A view whose values are codes, or zeros before a fit, when likelihoods are unknown."""
-        samples, features, table = _parts(table)
+        samples, features, table = _views.parts(table)
         if np.ndim(table) == 2 and not np.shape(table)[1]:
             raise ValueError(f"view {name!r} has no columns: leave it out.")
         if self.fit is not None:
@@ -104,7 +101,7 @@ class Reader:
 
     def matrix(self, X: Input) -> View:
         """Same as `table`, for one matrix with the columns of all views."""
-        _, features, table = _parts(X)
+        _, features, table = _views.parts(X)
         raw = _tables.read(self.estimator, table, reset=self.fit is None)
         names = [column.name for column in raw.columns]
         return self._kept(_views.ONLY, raw, names, None, features)
@@ -197,23 +194,6 @@ def _naming(view: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise type(error)(f"view {view!r}: {error}") from error
-
-
-def _parts(table: Input) -> tuple[Names | None, Names | None, Any]:
-    """Names of the samples and of the columns of a table, and the table itself."""
-    if isinstance(table, View):
-        return (table.samples, *_parts(table.values)[1:])
-    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
-        values = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
-        return np.array(table.obs_names, object), np.array(table.var_names, object), values
-    if isinstance(table, Table):
-        values = table.values.toarray() if is_sparse(table.values) else table.values
-        ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
-        return ids, names, values
-    table = _input.unmasked(_input.as_numpy(table))
-    table = table.toarray() if is_sparse(table) else table
-    names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
-    return _views.samples_of(table), names, table
 
 
 def _columns_in(table: Any, order: list[int]) -> Any:

@@ -17,7 +17,7 @@ from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
 from bayespca.sources.finite import not_finite
 
 from . import _identifiers, _input
-from ._kinds import as_numbers, refuse_others
+from ._input_types import as_numbers, refuse_others
 
 Indices = NDArray[np.int32]
 

@@ -25,7 +25,7 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._base import AnyEstimator
-from ._kinds import is_frame
+from ._input_types import is_frame
 
 Level = str | float | bool
 DATES = ("date", "time", "duration", "period", "interval")

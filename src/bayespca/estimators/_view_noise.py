@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import Counts, FloatArray, Input
 from bayespca.noise.asked import EVB
+from bayespca.sources.cluster import dask_module
+from bayespca.sources.records import DaskArray
 from bayespca.spectrum.records import Status
+from bayespca.views.partitioned import ViewsLook
 
 from ._views import Views
 from .pca import BayesianPCA
@@ -50,6 +53,17 @@ def rows_with_values(values: FloatArray, js: Counts) -> FloatArray | None:
     some = ~np.isnan(values).all(axis=1)
     values = values if some.all() else values[some]
     return values if len(values) > 1 and _varies(values).any() else None
+
+
+def distant_rows(values: DaskArray, look: ViewsLook, view: Counts, v: int) -> DaskArray | None:
+    """`rows_with_values` of view v, on Dask."""
+    js, columns = np.flatnonzero(view == v), look.columns
+    if look.rows[v] < 2 or not (columns.high > columns.low)[js].any():
+        return None
+    x = columns_of(values, js)
+    if look.rows[v] == columns.n_rows:
+        return x
+    return x[~dask_module("array").isnan(x).all(axis=1)]
 
 
 def _pca(values: Input, noise: Noise) -> BayesianPCA:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,17 @@ from sklearn.utils.validation import _get_feature_names, check_array
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import Counts, DType, Input, Names, Numbers
 from bayespca.io.records import Table, float_type
-from bayespca.sources.data import Data, Features, Where
-from bayespca.sources.partitions import is_dask
+from bayespca.sources.cluster import dask_module
+from bayespca.sources.data import Features
+from bayespca.sources.partitions import is_dask, is_dask_table, partitioned
 from bayespca.sources.records import DaskArray
 
 from . import _input
 from ._base import AnyEstimator
-from ._distant_views import beside, distant_array, nothing
-from ._kinds import as_numbers, is_frame, is_list_of_arrays, refuse_others
+from ._input_types import as_numbers, is_frame, is_list_of_arrays, refuse_others
+
+if TYPE_CHECKING:
+    from ._mixed_views import Reader
 
 # Separator between the name of a view and that of a feature.
 OF = ": "
@@ -78,14 +82,6 @@ class Views:
         return np.flatnonzero(self.view == list(self.names).index(name))
 
 
-class TableReader(Protocol):
-    """Makes views of tables whose columns are not all numbers."""
-
-    def table(self, name: str, table: Input) -> View: ...
-
-    def matrix(self, X: Input) -> View: ...
-
-
 # --- for a fit ---------------------------------------------------------------------------------
 
 
@@ -93,7 +89,7 @@ def read(
     estimator: AnyEstimator,
     X: Input,
     views: Sequence[Any] | None,
-    reader: TableReader | None = None,
+    reader: Reader | None = None,
 ) -> Views:
     """Read tables for a fit: a mapping, a list, a MuData, or a matrix with a view for each column.
 
@@ -111,12 +107,17 @@ def read(
         raise ValueError("X holds no tables: give at least one.")
     read_one = read_table if reader is None else reader.table
     found = [read_one(name, table) for name, table in tables.items() if table is not None]
+    columns: list[str] = []
     for one in found:
-        _check_values(one)
+        # Values on workers are checked later.
+        if not is_dask(one.values) and np.isnan(one.values).all():
+            refuse_empty(one.name)
+        own = range(one.values.shape[1]) if one.features is None else one.features
+        columns += [f"{one.name}{OF}{name}" for name in own]
     values, samples = joined(found)
     view = np.repeat(np.arange(len(found)), [one.values.shape[1] for one in found])
     names = np.array([one.name for one in found], dtype=object)
-    features = Features(values.shape[1], np.concatenate([_features(one) for one in found]))
+    features = Features(values.shape[1], np.array(columns, dtype=object))
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, view, names, features, samples, _kind(X), frames)
 
@@ -154,20 +155,19 @@ def _of_matrix(
     estimator: AnyEstimator,
     X: Input,
     views: Sequence[Any] | None,
-    reader: TableReader | None,
+    reader: Reader | None,
 ) -> Views:
-    if reader is None:
-        data = _read_matrix(estimator, X)
-        values, features = data.values, data.features
-    else:
+    if reader is not None:
         one = reader.matrix(X)
         values, features = one.values, Features(one.values.shape[1], one.features)
-    view, names = views_of_columns(views, features.count)
-    return Views(values, view, names, features, None, "matrix")
-
-
-def views_of_columns(views: Sequence[Any] | None, p: int) -> tuple[Counts, Names]:
-    """The view of each column of one matrix, and the names of the views."""
+    elif is_dask(X):
+        values = _distant(X, "X")
+        features = Features(int(values.shape[1]))
+    else:
+        data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
+        _input.check_any_value(data)
+        values, features = data.values, data.features
+    p = features.count
     given = [ONLY] * p if views is None else [str(name) for name in views]
     if len(given) != p:
         raise ValueError(
@@ -175,31 +175,16 @@ def views_of_columns(views: Sequence[Any] | None, p: int) -> tuple[Counts, Names
         )
     names = list(dict.fromkeys(given))
     view = np.array([names.index(name) for name in given])
-    return view, np.array(names, dtype=object)
-
-
-def _read_matrix(estimator: AnyEstimator, X: Input) -> Data:
-    if is_dask(X):
-        values = distant_array(X, "X")
-        return Data(values, Where.PARTITIONS, Features(int(values.shape[1])), None)
-    data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
-    _input.check_any_value(data)
-    return data
+    return Views(values, view, np.array(names, dtype=object), features, None, "matrix")
 
 
 def read_table(name: str, table: Input) -> View:
     """Read one table of numbers: an AnnData, a DataFrame, or an array of any library."""
     if isinstance(table, View):
         return replace(read_table(name, table.values), samples=table.samples)
-    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
-        X = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
-        samples, features = np.array(table.obs_names, object), np.array(table.var_names, object)
-        return View(name, _checked(name, X), samples, features)
-    if isinstance(table, Table):
-        return _of_file(name, table)
     if is_dask(table):
-        return View(name, distant_array(table, f"view {name!r}"))
-    table = _input.unmasked(_input.as_numpy(table))
+        return View(name, _distant(table, f"view {name!r}"))
+    samples, features, table = parts(table)
     try:
         refuse_others(table)
     except ValueError as error:  # columns of text
@@ -207,9 +192,31 @@ def read_table(name: str, table: Input) -> View:
             f"view {name!r}: {error} With likelihood={{{name!r}: 'auto'}} they are read as they "
             "are."
         ) from error
-    X = table.toarray() if is_sparse(table) else table
-    features = _get_feature_names(table)
-    return View(name, _checked(name, X), samples_of(table), features, is_pandas(table))
+    if is_frame(table):
+        features = _get_feature_names(table)
+    if getattr(table, "ndim", 2) == 2 and not np.shape(table)[1]:
+        raise ValueError(f"view {name!r} has no columns: leave it out.")
+    checks: dict[str, Any] = {"dtype": _input.FLOATS, "ensure_all_finite": "allow-nan"}
+    values = as_numbers(lambda: check_array(table, input_name=f"view {name!r}", **checks), table)
+    values = np.asarray(_input.in_place(values).values)
+    return View(name, values, samples, features, is_pandas(table))
+
+
+def parts(table: Input) -> tuple[Names | None, Names | None, Any]:
+    """Names of the samples and of the columns of a table, and the table itself."""
+    if isinstance(table, View):
+        return (table.samples, *parts(table.values)[1:])
+    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
+        values = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
+        return np.array(table.obs_names, object), np.array(table.var_names, object), values
+    if isinstance(table, Table):
+        values = table.values.toarray() if is_sparse(table.values) else table.values
+        ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
+        return ids, names, values
+    table = _input.unmasked(_input.as_numpy(table))
+    table = table.toarray() if is_sparse(table) else table
+    names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
+    return samples_of(table), names, table
 
 
 def is_pandas(table: Input) -> bool:
@@ -224,34 +231,8 @@ def samples_of(table: Input) -> Names | None:
     return np.array(table.index, dtype=object)
 
 
-def _of_file(name: str, table: Table) -> View:
-    """A table that was read from a file."""
-    X = table.values.toarray() if is_sparse(table.values) else table.values
-    ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
-    return View(name, _checked(name, X), ids, names)
-
-
-def _checked(name: str, X: Input) -> Numbers:
-    if getattr(X, "ndim", 2) == 2 and not X.shape[1]:
-        raise ValueError(f"view {name!r} has no columns: leave it out.")
-    checks: dict[str, Any] = {"dtype": _input.FLOATS, "ensure_all_finite": "allow-nan"}
-    values = as_numbers(lambda: check_array(X, input_name=f"view {name!r}", **checks), X)
-    return np.asarray(_input.in_place(values).values)
-
-
-def _check_values(one: View) -> None:
-    # Values on workers are checked later.
-    if not is_dask(one.values) and np.isnan(one.values).all():
-        refuse_empty(one.name)
-
-
 def refuse_empty(name: str) -> NoReturn:
     raise ValueError(f"view {name!r} has no value at all: leave it out.")
-
-
-def _features(one: View) -> Names:
-    own = np.arange(one.values.shape[1]) if one.features is None else one.features
-    return np.array([f"{one.name}{OF}{name}" for name in own], dtype=object)
 
 
 # --- samples -----------------------------------------------------------------------------------
@@ -271,55 +252,36 @@ def joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
                 "match."
             )
     samples = next((one.samples for one in found if one.samples is not None), None)
-    return beside([one.values for one in found]), samples
+    return _beside([one.values for one in found]), samples
 
 
 def _by_name(found: Sequence[View]) -> tuple[Numbers, Names]:
     """Tables side by side, matched by sample; NaN where a table lacks a sample."""
-    for one in found:
-        _check_unique(one)
-    names = list(dict.fromkeys(name for one in found for name in _samples(one)))
+    samples = [[] if one.samples is None else one.samples.tolist() for one in found]
+    for one, own in zip(found, samples, strict=True):
+        twice = next((name for name, count in Counter(own).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"view {one.name!r} has the sample {twice!r} twice: keep one of them.")
+    names = list(dict.fromkeys(name for own in samples for name in own))
     place = {name: i for i, name in enumerate(names)}
     parts = []
-    for one in found:
-        _check_shared(one, found)
+    for k, (one, own) in enumerate(zip(found, samples, strict=True)):
+        others = [*samples[:k], *samples[k + 1 :]]
+        if others and not set().union(*others) & set(own):
+            raise ValueError(
+                f"view {one.name!r} shares no sample with the other views: its first is "
+                f"{own[0]!r}, theirs is {others[0][0]!r}."
+            )
         part = np.full((len(names), one.values.shape[1]), np.nan, dtype=one.values.dtype)
-        part[[place[name] for name in _samples(one)]] = one.values
+        part[[place[name] for name in own]] = one.values
         parts.append(part)
     return np.concatenate(parts, axis=1), np.array(names, dtype=object)
-
-
-def _samples(one: View) -> list[Any]:
-    assert one.samples is not None
-    return list(one.samples)
-
-
-def _check_unique(one: View) -> None:
-    seen: set[Any] = set()
-    for name in _samples(one):
-        if name in seen:
-            raise ValueError(f"view {one.name!r} has the sample {name!r} twice: keep one of them.")
-        seen.add(name)
-
-
-def _check_shared(one: View, found: Sequence[View]) -> None:
-    """Raise if no sample of a view is in any other view."""
-    others = {name for other in found if other is not one for name in _samples(other)}
-    if len(found) > 1 and not others & set(_samples(one)):
-        raise ValueError(
-            f"view {one.name!r} shares no sample with the other views: its first is "
-            f"{_samples(one)[0]!r}, theirs is {next(iter(_samples(_other(one, found))))!r}."
-        )
-
-
-def _other(one: View, found: Sequence[View]) -> View:
-    return next(other for other in found if other is not one)
 
 
 # --- new samples -------------------------------------------------------------------------------
 
 
-def read_new(estimator: AnyEstimator, X: Input, reader: TableReader | None = None) -> Views:
+def read_new(estimator: AnyEstimator, X: Input, reader: Reader | None = None) -> Views:
     """Read rows of new samples, with NaN for views that are not given."""
     fit = estimator.fit_
     names, features = fit.names, _input.features_of(estimator)
@@ -333,14 +295,14 @@ def read_new(estimator: AnyEstimator, X: Input, reader: TableReader | None = Non
     if not found:
         raise ValueError("X holds no tables: give at least one of the views.")
     own = [_arranged(one, fit, features) for one in found]
-    beside_each_other, samples = joined(own)
-    if is_dask(beside_each_other):
-        values = _arranged_lazily(beside_each_other, own, fit)
+    side_by_side, samples = joined(own)
+    if is_dask(side_by_side):
+        values = _arranged_lazily(side_by_side, own, fit)
     else:
-        shape, dtype = (len(beside_each_other), fit.view.size), beside_each_other.dtype
+        shape, dtype = (len(side_by_side), fit.view.size), side_by_side.dtype
         values = np.full(shape, np.nan, dtype=dtype)
         for one, js in zip(own, _places(own), strict=True):
-            values[:, fit.view == list(names).index(one.name)] = beside_each_other[:, js]
+            values[:, fit.view == list(names).index(one.name)] = side_by_side[:, js]
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, fit.view, names, features, samples, _kind(X), frames)
 
@@ -348,7 +310,7 @@ def read_new(estimator: AnyEstimator, X: Input, reader: TableReader | None = Non
 def _new_matrix(estimator: AnyEstimator, X: Input) -> Numbers:
     if not is_dask(X):
         return np.asarray(_input.read_with_holes(estimator, X, reset=False).values)
-    values, p = distant_array(X, "X"), estimator.n_features_in_
+    values, p = _distant(X, "X"), estimator.n_features_in_
     if values.shape[1] != p:
         raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
     return values
@@ -365,11 +327,11 @@ def _arranged_lazily(joined: DaskArray, own: Sequence[View], fit: Any) -> DaskAr
     given = dict(zip((one.name for one in own), _places(own), strict=True))
     sizes = np.bincount(fit.view, minlength=fit.names.size).tolist()
     parts = [
-        joined[:, given[name]] if name in given else nothing(joined, size)
+        joined[:, given[name]] if name in given else _nothing(joined, size)
         for name, size in zip(fit.names, sizes, strict=True)
     ]
     order = np.argsort(np.argsort(fit.view, kind="stable"), kind="stable")
-    values = beside(parts)
+    values = _beside(parts)
     return values if (np.diff(order) == 1).all() else values[:, order]
 
 
@@ -439,3 +401,42 @@ def _table(values: Numbers, like: Views, name: str) -> Any:
     names = like.features.names
     own = None if names is None else [str(one).removeprefix(f"{name}{OF}") for one in names[js]]
     return pandas.DataFrame(values[:, js], index=like.samples, columns=own)
+
+
+# --- on Dask -----------------------------------------------------------------------------------
+
+
+def _distant(table: Input, name: str) -> DaskArray:
+    """Return `table` if it is a Dask matrix with a known number of rows; raise otherwise."""
+    if is_dask_table(table) or not hasattr(table, "chunks"):
+        raise TypeError(
+            f"{name} is a Dask {type(table).__name__}, but views on Dask are arrays, whose rows "
+            "belong together by their place: give what its to_dask_array(lengths=True) makes."
+        )
+    if table.ndim == 2 and np.isnan(table.shape[0]):
+        raise ValueError(
+            f"the number of rows of {name} is not known: call its compute_chunk_sizes() first."
+        )
+    if table.ndim == 2 and not all(table.shape):
+        raise ValueError(
+            f"{name} has {table.shape[0]} rows and {table.shape[1]} columns: leave it out."
+        )
+    partitioned(table, wide=False)  # raises unless it is a matrix of numbers
+    return table
+
+
+def _beside(tables: Sequence[Numbers | DaskArray]) -> Numbers | DaskArray:
+    """Tables with the same rows, side by side; a Dask array if any of them is one."""
+    if not any(map(is_dask, tables)):
+        return np.concatenate(tables, axis=1)
+    array = dask_module("array")
+    first: DaskArray = next(table for table in tables if is_dask(table))
+    rows = first.chunks[0]
+    lazy = [t if is_dask(t) else array.from_array(t, chunks=(rows, -1)) for t in tables]
+    return array.concatenate(lazy, axis=1)
+
+
+def _nothing(like: DaskArray, p: int) -> DaskArray:
+    """p columns of NaN with the rows, chunks and dtype of `like`."""
+    shape, rows = (like.shape[0], p), like.chunks[0]
+    return dask_module("array").full(shape, np.nan, chunks=(rows, -1), dtype=like.dtype)
