@@ -6,6 +6,7 @@ Annotations are evaluated here, because the modules of subclasses do not import 
 import inspect
 import os
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -181,6 +182,15 @@ class Estimator(BaseEstimator, Generic[F]):
         )
         self.__dict__.update(about, fit_=record)
         return self
+
+    def _report(self, fitted: Fit[Any], found: str, start: float, **warned: Any) -> None:
+        """Warn as `warn` does, and print a line about the fit if `verbose` is set.
+
+        Only `fit` calls this: the stack level of warnings counts on it.
+        """
+        warn(fitted, **warned)
+        if self.verbose:
+            print(f"bayespca: {found}, {time.perf_counter() - start:.2f} s")
 
     def _reads_holes(self) -> bool:
         """Whether NaN marks a hole rather than a mistake."""

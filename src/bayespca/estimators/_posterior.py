@@ -66,14 +66,6 @@ def placed(name: str) -> Callable[[Any], Array]:
     return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
 
 
-def line(fit: Any, method: str, found: str, seconds: float) -> str:
-    """The line that `verbose` prints about a fit; `found` follows its rank."""
-    return (
-        f"bayespca: {fit.n_samples}×{fit.n_features}, {method}, engine {fit.engine}: rank "
-        f"{fit.n_components}{found}, {seconds:.2f} s"
-    )
-
-
 def _denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
     return read.reconstruct(posterior, read.scores(posterior, X))
 

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from bayespca.arrays.types import RandomState
@@ -218,48 +217,6 @@ def hyperparameters(estimator: BaseEstimator) -> Hyper:
     asked = {name: getattr(estimator, name) for name in names}
     given: dict[str, Any] = {k: float(value) for k, value in asked.items() if value != "auto"}
     return Hyper(**given, open=tuple(name for name in names if name not in given))
-
-
-def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tuple[int, bool]:
-    """Number of clusters to start with, and whether the fit chooses their number."""
-    if n_components == "auto":
-        return max(1, min(int(max_components), n_rows // 5)), True
-    if int(n_components) > n_rows:
-        raise ValueError(
-            f"n_components={n_components} clusters need at least as many rows, and there are "
-            f"{n_rows} (n_samples = {n_rows}) that hold a value and count: lower n_components."
-        )
-    return int(n_components), False
-
-
-def checked_ranks(ranks: Any, method: str, n_clusters: int, choose: bool) -> tuple[int | None, ...]:
-    """The rank of each cluster: the largest allowed, None for "auto"; the rank itself for "ml"."""
-    if isinstance(ranks, str):
-        if method == "ml":
-            raise ValueError("method='ml' needs the rank of the clusters: give ranks.")
-        return (None,) * n_clusters
-    several = not isinstance(ranks, Integral)
-    given = list(ranks) if several else [ranks] * n_clusters
-    if several and (choose or len(given) != n_clusters):
-        asked = "'auto'" if choose else n_clusters
-        raise ValueError(
-            f"ranks has {len(given)} entries, one for each cluster, but n_components is {asked}: "
-            "give as many, or one number for all."
-        )
-    return tuple(int(one) for one in given)
-
-
-def check_concentration(value: object, method: str) -> None:
-    if value != "auto" and method == "ml":
-        raise ValueError(
-            "weight_concentration_prior is a prior of the weights, which method='ml' "
-            "point-estimates: leave it at 'auto'."
-        )
-
-
-def check_some_weight(weights: NDArray[np.float64]) -> None:
-    if not weights.any():
-        raise ValueError("sample_weight is 0 for all rows: at least one must be positive.")
 
 
 def seed(random_state: RandomState) -> int | np.random.Generator | None:

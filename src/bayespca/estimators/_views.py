@@ -194,7 +194,7 @@ def read_table(name: str, table: Input) -> View:
         ) from error
     if is_frame(table):
         features = _get_feature_names(table)
-    if getattr(table, "ndim", 2) == 2 and not np.shape(table)[1]:
+    if np.ndim(table) == 2 and not np.shape(table)[1]:
         raise ValueError(f"view {name!r} has no columns: leave it out.")
     checks: dict[str, Any] = {"dtype": _input.FLOATS, "ensure_all_finite": "allow-nan"}
     values = as_numbers(lambda: check_array(table, input_name=f"view {name!r}", **checks), table)

@@ -203,9 +203,7 @@ class MatrixFactorization(RatingsPredictor[FactorizationFit]):
         cells = _ratings.from_matrix(X, bounds)
         cells, *features = _features.joined(cells, user_features, item_features, ordered=True)
         fitted = self._fitted(self._sorted(cells), callback, *features)
-        self._keep(record(fitted, cells))
-        self._report(fitted, cells, time.perf_counter() - start)
-        return self
+        return self._stored(fitted, cells, start)
 
     def fit_ratings(
         self,
@@ -251,9 +249,7 @@ class MatrixFactorization(RatingsPredictor[FactorizationFit]):
             cells = _ratings.from_columns(users, items, ratings, bounds, times)
             cells, *features = _features.joined(cells, user_features, item_features)
             fitted = self._fitted(self._sorted(cells), callback, *features, times=cells.times)
-        self._keep(record(fitted, cells))
-        self._report(fitted, cells, time.perf_counter() - start)
-        return self
+        return self._stored(fitted, cells, start)
 
     def _fitted(
         self,
@@ -358,7 +354,9 @@ class MatrixFactorization(RatingsPredictor[FactorizationFit]):
         )
         return replace(fitted, posterior=posterior), cells
 
-    def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
+    def _stored(self, fitted: Any, cells: _ratings.Cells, start: float) -> Self:
+        """Keep a fit and report it; only `fit` and `fit_ratings` call this, for stack levels."""
+        self._keep(record(fitted, cells))
         warn(fitted, ("all-equal",))
         _arviz.warn(mixing(self.r_hat_))
         if cells.n_duplicates:
@@ -368,8 +366,10 @@ class MatrixFactorization(RatingsPredictor[FactorizationFit]):
             print(
                 f"bayespca: {cells.columns.size} ratings of {m} items by {n} users, {self.method}: "
                 f"rank {self.n_components_}, noise variance {self.noise_variance_:.4g}, free "
-                f"energy {self.free_energy_:.6g}, {len(fitted.trace)} sweeps, {seconds:.2f} s"
+                f"energy {self.free_energy_:.6g}, {len(fitted.trace)} sweeps, "
+                f"{time.perf_counter() - start:.2f} s"
             )
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, fitted or not, to a file that `bayespca.load` reads.

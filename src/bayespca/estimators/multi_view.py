@@ -35,7 +35,7 @@ from bayespca.views.mixed.fit import MixedModel
 from bayespca.views.partitioned import look_at_views, views_on_workers
 
 from . import _input, _lazy, _mixed_views, _validation, _views
-from ._base import BY_RANK, Estimator, Fitted, Transforming, typed, warn
+from ._base import BY_RANK, Estimator, Fitted, Transforming, typed
 from ._options import Auto, Option, table
 from ._view_noise import Noise, distant_rows, noise_of_features, rows_with_values
 from ._view_predictions import PredictorOfCells, PredictorOfNumbers
@@ -204,7 +204,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             fitted, ViewsFit, names=given.names, samples=given.samples, dtype=given.dtype
         )
         self._keep(kept, given.features)
-        self._report(kept, time.perf_counter() - start)
+        n, p, V = kept.n_samples, kept.n_features, kept.names.size
+        energy = f"free energy {kept.free_energy:.6g} after {kept.n_iter} sweeps"
+        self._report(kept, f"{n}×{p} in {V} views: {kept.n_components} factors, {energy}", start)
         return self
 
     def _fitted(
@@ -290,15 +292,6 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         alone = [distant_rows(given.values, look, given.view, v) for v in range(given.names.size)]
         std, status = noise_of_features(alone, given, self.noise)
         return views_on_workers(blocks, look, given.view, std), status
-
-    def _report(self, fitted: ViewsFit, seconds: float) -> None:
-        warn(fitted)
-        if self.verbose:
-            n, p, V = fitted.n_samples, fitted.n_features, fitted.names.size
-            print(
-                f"bayespca: {n}×{p} in {V} views: {fitted.n_components} factors, free energy "
-                f"{fitted.free_energy:.6g} after {fitted.n_iter} sweeps, {seconds:.2f} s"
-            )
 
     # --- scores --------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from . import _errors, _input, _validation
 from ._base import PER_FEATURE, ChoosesNoise, Fitted, warn
 from ._checks import checked
 from ._options import AUTO, NONE, SHARE, Engine, Option, current, table, whole, word
-from ._posterior import PosteriorReader, knowing_rows, line, placed
+from ._posterior import PosteriorReader, knowing_rows, placed
 from ._redundant import Reduced, completed, reduced
 from .summary import rank_was_given
 from .wording import ENOUGH, in_brief, undetermined
@@ -305,7 +305,12 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         fitted = completed(fitted, known, data.features)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
-        self._report(self.fit_, time.perf_counter() - start)
+        fitted, noise = self.fit_, self.fit_.noise.in_words
+        k, size = fitted.n_components, f"{fitted.n_samples}×{fitted.n_features}"
+        found = f"rank {k} ({in_brief(k, fitted.rank_posterior)}), noise {noise}"
+        line = f"{size}, {self.method}, engine {fitted.engine}: {found}"
+        line += f", free energy {fitted.free_energy:.6g}"
+        self._report(fitted, line, start, advice=WARNED, category=RankWarning)
         return self
 
     def _needs_all_rows(self, X: Any) -> bool:
@@ -430,14 +435,6 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     def _looping(self, callback: inference.Callback | None) -> inference.Looping:
         seed = _validation.seed(self.random_state)
         return replace(_validation.looping(self, callback), random_state=seed)
-
-    def _report(self, fitted: PCAFit, seconds: float) -> None:
-        warn(fitted, WARNED, RankWarning)
-        if self.verbose:
-            found = f" ({in_brief(fitted.n_components, fitted.rank_posterior)})"
-            found += f", noise {fitted.noise.in_words}"
-            found += f", free energy {fitted.free_energy:.6g}"
-            print(line(fitted, self.method, found, seconds))
 
     # --- scikit-learn --------------------------------------------------------------------------
 

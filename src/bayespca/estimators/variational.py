@@ -15,9 +15,9 @@ from bayespca.missing.variational import fit as with_holes
 from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._base import Fitted, warn
+from ._base import Fitted
 from ._options import COLUMNS, Auto, Engine, Option, current, table
-from ._posterior import PosteriorReader, knowing_rows, line, placed
+from ._posterior import PosteriorReader, knowing_rows, placed
 from .pca import WARNED, RankWarning
 
 
@@ -87,12 +87,18 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         start = time.perf_counter()
         asked = self._chosen()
         in_memory = asked.engine not in ("auto", "streaming")
-        data = _input.in_numpy(_input.read(self, X, in_memory=in_memory))
+        data = _input.read(self, X, in_memory=in_memory)
+        data = replace(data, values=_input.as_numpy(data.values))
         q = _checked_columns(asked.n_components, data.shape)
         looping = _validation.looping(self, callback)
         fitted = knowing_rows(data, self._fitted(data, self._hyper(), q, looping))
         self._keep(fitted, data.features)
-        self._report(fitted, time.perf_counter() - start)
+        found = f"variational, engine {fitted.engine}: rank {fitted.n_components}"
+        bound = f"lower bound {fitted.lower_bound:.6g} after {fitted.n_iter} sweeps"
+        size = f"{fitted.n_samples}×{fitted.n_features}"
+        warned: dict[str, Any] = {"advice": WARNED, "category": RankWarning}
+        what = "the bound still rose"
+        self._report(fitted, f"{size}, {found}, {bound}", start, what=what, **warned)
         return self
 
     def _fitted(
@@ -110,12 +116,6 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         _input.check_any_value(data)
         _validation.check_engine_for_holes(self)
         return with_holes.fit(data.values, hyper, looping, n_components=q, dtype=str(data.dtype))
-
-    def _report(self, fitted: VariationalFit, seconds: float) -> None:
-        warn(fitted, WARNED, RankWarning, what="the bound still rose")
-        if self.verbose:
-            bound = f", lower bound {fitted.lower_bound:.6g} after {fitted.n_iter} sweeps"
-            print(line(fitted, "variational", bound, seconds))
 
     def _hyper(self) -> Hyper:
         return replace(
