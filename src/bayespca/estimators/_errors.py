@@ -49,7 +49,17 @@ def _numbers(values: Any) -> FloatArray:
 
 
 def _errors(std: FloatArray, n: int, p: int) -> KnownErrors:
-    std = _in_two_axes(std, n, p)
+    if std.ndim == 1 and n != p and std.size in (n, p):
+        # One for each row is a column, one for each column a row.
+        std = std[:, None] if std.size == n else std[None, :]
+    if std.ndim != 2 or std.shape not in ((n, p), (n, 1), (1, p)):
+        hint = ""
+        if std.ndim == 1 and n == p == std.size:
+            hint = ", and with as many rows as columns its shape must say which: (n, 1) or (1, p)"
+        raise ValueError(
+            f"error_std must have the shape ({n}, {p}), ({n}, 1) or (1, {p}) for these data; got "
+            f"{std.shape}{hint}."
+        )
     wrong = np.argwhere(~(std > 0))
     if wrong.size:
         i, j = (int(k) for k in wrong[0])
@@ -68,21 +78,6 @@ def _errors(std: FloatArray, n: int, p: int) -> KnownErrors:
     _check_finite(std.min(axis=1), "row")
     _check_finite(std.min(axis=0), "column")
     return taken_apart(std)
-
-
-def _in_two_axes(std: FloatArray, n: int, p: int) -> FloatArray:
-    """Errors with two axes: one per row becomes a column, one per column a row."""
-    if std.ndim == 1 and n != p and std.size in (n, p):
-        return std[:, None] if std.size == n else std[None, :]
-    if std.ndim == 2 and std.shape in ((n, p), (n, 1), (1, p)):
-        return std
-    hint = ""
-    if std.ndim == 1 and n == p == std.size:
-        hint = ", and with as many rows as columns its shape must say which: (n, 1) or (1, p)"
-    raise ValueError(
-        f"error_std must have the shape ({n}, {p}), ({n}, 1) or (1, {p}) for these data; got "
-        f"{std.shape}{hint}."
-    )
 
 
 def _check_finite(smallest: FloatArray, what: str) -> None:

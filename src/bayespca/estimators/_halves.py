@@ -128,7 +128,9 @@ def of_fit(
         return ranks.rank if ranks.determined else own
 
     if fit.noise.name != ISOTROPIC.name:
-        values = _dithered(values, rng)
+        # Values as they might have been before rounding, which fits account for, too.
+        steps = np.sqrt(12 * rounding_variances(values))
+        values = values + steps * (rng.random(values.shape) - 0.5) if steps.any() else values
     if fit.noise.series:
         fit, values = (
             _of_rows(fit, np.arange(1, len(values))),
@@ -172,12 +174,6 @@ def check_halves(data: Data, n_halves: int) -> None:
         raise ValueError("half samples need data in memory: load all rows, or a subset.")
     if data.values.shape[0] < FEWEST:
         raise ValueError(f"{data.values.shape[0]} rows are too few to halve: four are needed.")
-
-
-def _dithered(X: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Values as they might have been before rounding, which fits account for, too."""
-    steps = np.sqrt(12 * rounding_variances(X))
-    return X + steps * (rng.random(X.shape) - 0.5) if steps.any() else X
 
 
 def _of_rows(fit: PCAFit, rows: Index) -> PCAFit:

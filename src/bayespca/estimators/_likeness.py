@@ -59,7 +59,12 @@ def of_fit(
             strengths = like.likely_strengths(rng)
             truth.append(like.number(strengths))
             weights.append(probability / size)
-            found.append(ranks(_with_copies(like.table(strengths, rng), fit)))
+            table = like.table(strengths, rng)
+            if combined := fit.posterior.combined:
+                table = combined.completed(table, offset=True)
+            if (rows := fit.first_rows).size:
+                table = table[np.searchsorted(np.unique(rows), rows)]
+            found.append(ranks(table))
     columns = {name: np.array([each[name] for each in found]) for name in found[0]}
     return Lookalikes(np.array(truth), np.array(weights), columns)
 
@@ -83,13 +88,6 @@ def _sizes(shares: FloatArray, total: int) -> Numbers:
     least = min(FEWEST, total // shares.size)
     rest = np.rint(np.cumsum(shares) * (total - least * shares.size))
     return least + np.diff(rest, prepend=0).astype(int)
-
-
-def _with_copies(X: FloatArray, fit: PCAFit) -> FloatArray:
-    """A table with the columns that follow from others, and with the rows that copy others."""
-    combined, rows = fit.posterior.combined, fit.first_rows
-    X = combined.completed(X, offset=True) if combined else X
-    return X[np.searchsorted(np.unique(rows), rows)] if rows.size else X
 
 
 def check_lookalikes(data: Data, n_tables: int) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,12 +32,8 @@ def only_numbers(likelihood: Any) -> bool:
     """Whether the option says that all views hold numbers."""
     if isinstance(likelihood, str):
         return likelihood == "normal"
-    return all(_all_normal(name) for name in likelihood.values())
-
-
-def _all_normal(asked: Any) -> bool:
-    """Whether all columns of a view are numbers; a dictionary may leave some open."""
-    return isinstance(asked, str) and asked == "normal"
+    # A dictionary by column may leave some open.
+    return all(isinstance(name, str) and name == "normal" for name in likelihood.values())
 
 
 def check_likelihood(likelihood: Any, names: Names) -> None:
@@ -92,10 +87,13 @@ class Reader:
         if self.fit is not None:
             known, count = _input.features_of(self.estimator), int(np.shape(table)[1])
             order = _views.order_of_columns(name, features, count, self.fit, known)
-            table = table if order is None else _columns_in(table, order)
-            features = features if features is None or order is None else features[order]
-        with _naming(name):
+            if order is not None:
+                table = table.iloc[:, order] if hasattr(table, "iloc") else table[:, order]
+                features = None if features is None else features[order]
+        try:
             raw = _tables.read(self.estimator, table, reset=True)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"view {name!r}: {error}") from error
         own = np.arange(len(raw.columns)) if features is None else features
         return self._kept(name, raw, [f"{name}{OF}{one}" for one in own], samples, features)
 
@@ -185,20 +183,6 @@ class Reader:
         found = _tables.filled(replace(aligned, columns=same), columns, codes)
         # Rows that were added have changed the types of whole numbers and flags.
         return found.astype(raw.table.dtypes) if _views.is_pandas(found) else found
-
-
-@contextmanager
-def _naming(view: str) -> Iterator[None]:
-    """Make errors name the view that they are about."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"view {view!r}: {error}") from error
-
-
-def _columns_in(table: Any, order: list[int]) -> Any:
-    """The table with its columns in the given order."""
-    return table.iloc[:, order] if hasattr(table, "iloc") else table[:, order]
 
 
 def _aligned(table: Any, own: Names, every: Names) -> Any:

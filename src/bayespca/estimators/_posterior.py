@@ -66,10 +66,6 @@ def placed(name: str) -> Callable[[Any], Array]:
     return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
 
 
-def _denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
-    return read.reconstruct(posterior, read.scores(posterior, X))
-
-
 class PosteriorReader(Transforming, Iterating[F]):
     """Scores, densities and filled holes, all read from `posterior_`.
 
@@ -149,11 +145,12 @@ class PosteriorReader(Transforming, Iterating[F]):
 
         All methods that take rows are lazy on Dask collections and return Dask arrays.
         """
-        found = self._scores_and_std if return_std else self._scores
-        return self._of_rows(X, "transform", found, return_std=return_std)
 
-    def _scores(self, read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
-        return read.scores(posterior, X) / self._unit()
+        def scores(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
+            return read.scores(posterior, X) / self._unit()
+
+        found = self._scores_and_std if return_std else scores
+        return self._of_rows(X, "transform", found, return_std=return_std)
 
     def _scores_and_std(
         self, read: ModuleType, posterior: PCAPosterior, X: Array
@@ -181,7 +178,11 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     def denoise(self, X: Input) -> Array:
         """Posterior mean of rows without their noise."""
-        return self._of_rows(X, "denoise", _denoised)
+
+        def denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
+            return read.reconstruct(posterior, read.scores(posterior, X))
+
+        return self._of_rows(X, "denoise", denoised)
 
     def _of_rows(self, X: Input, method: str, found: Reading, **options: object) -> ArrayOrPair:
         """Check rows and apply `found` to them, with the posterior and the module that reads it.
@@ -226,12 +227,12 @@ class PosteriorReader(Transforming, Iterating[F]):
         collections the result is lazy, and the draws also depend on where blocks begin.
         """
         check_is_fitted(self)
-        if is_dask(X):
-            seed = self.random_state if random_state is None else random_state
-            return _lazy.imputations(self, X, n, _validation.generator(seed))
-        X = _input.read_new(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
-        rng, (posterior, unknown) = _validation.generator(seed), self.uncertain_posterior()
+        rng = _validation.generator(seed)
+        if is_dask(X):
+            return _lazy.imputations(self, X, n, rng)
+        X = _input.read_new(self, X, "sample_imputations")
+        posterior, unknown = self.uncertain_posterior()
         draws = [imputing.sample_imputation(posterior, X, rng, unknown=unknown) for _ in range(n)]
         xp = array_namespace(X)
         return xp.stack(draws) if draws else xp.empty((0, *X.shape), dtype=X.dtype)

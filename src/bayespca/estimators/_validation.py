@@ -168,15 +168,6 @@ def _check_whole_number(estimator: BaseEstimator, who: str) -> None:
         )
 
 
-def check_engine_for_holes(estimator: BaseEstimator) -> None:
-    """Raise for an engine that a fit with holes would ignore."""
-    if estimator.engine != "auto":
-        raise ValueError(
-            f"Input X contains NaN, which are holes for engine='auto'; engine={estimator.engine!r} "
-            "is for complete data: leave it at 'auto', or fill the holes first."
-        )
-
-
 def check_for_holes(estimator: BaseEstimator) -> None:
     """Raise for options that cannot handle holes."""
     if estimator.solver == "closed":

@@ -287,14 +287,28 @@ def read_new(estimator: AnyEstimator, X: Input, reader: Reader | None = None) ->
     names, features = fit.names, _input.features_of(estimator)
     tables = tables_in(X)
     if tables is None:
-        values = _new_matrix(estimator, X) if reader is None else reader.matrix(X).values
+        if reader is not None:
+            values = reader.matrix(X).values
+        elif not is_dask(X):
+            values = np.asarray(_input.read_with_holes(estimator, X, reset=False).values)
+        else:
+            values, p = _distant(X, "X"), estimator.n_features_in_
+            if values.shape[1] != p:
+                raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
         return Views(values, fit.view, names, features, None, "matrix")
     _check_known(tables, names, X)
     read_one = read_table if reader is None else reader.table
     found = [read_one(name, table) for name, table in tables.items() if table is not None]
     if not found:
         raise ValueError("X holds no tables: give at least one of the views.")
-    own = [_arranged(one, fit, features) for one in found]
+    own = []
+    for one in found:
+        order = order_of_columns(one.name, one.features, one.values.shape[1], fit, features)
+        if order is None:
+            own.append(one)
+            continue
+        named = None if one.features is None else one.features[order]
+        own.append(replace(one, values=one.values[:, order], features=named))
     side_by_side, samples = joined(own)
     if is_dask(side_by_side):
         values = _arranged_lazily(side_by_side, own, fit)
@@ -305,15 +319,6 @@ def read_new(estimator: AnyEstimator, X: Input, reader: Reader | None = None) ->
             values[:, fit.view == list(names).index(one.name)] = side_by_side[:, js]
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, fit.view, names, features, samples, _kind(X), frames)
-
-
-def _new_matrix(estimator: AnyEstimator, X: Input) -> Numbers:
-    if not is_dask(X):
-        return np.asarray(_input.read_with_holes(estimator, X, reset=False).values)
-    values, p = _distant(X, "X"), estimator.n_features_in_
-    if values.shape[1] != p:
-        raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
-    return values
 
 
 def _places(own: Sequence[View]) -> list[slice]:
@@ -347,20 +352,17 @@ def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:
         raise ValueError(f"the model has no view {unknown[0]!r}: its views are {known}.")
 
 
-def _arranged(one: View, fit: Any, features: Features) -> View:
-    """The view with the columns of the fit, matched by name if both have names."""
-    order = order_of_columns(one.name, one.features, one.values.shape[1], fit, features)
-    if order is None:
-        return one
-    names = None if one.features is None else one.features[order]
-    return replace(one, values=one.values[:, order], features=names)
-
-
 def order_of_columns(
     name: str, given: Names | None, count: int, fit: Any, features: Features
 ) -> list[int] | None:
     """Places in a table of the fit's columns of a view; None if they are taken in order."""
-    wanted = _own_names(name, fit, features)
+    wanted = None
+    if features.names is not None:
+        # Names that the columns had in their own table, unless they are just numbers.
+        mine = features.names[fit.view == list(fit.names).index(name)]
+        wanted = [str(own).removeprefix(f"{name}{OF}") for own in mine]
+        if wanted == [str(j) for j in range(len(wanted))]:
+            wanted = None
     if given is not None and wanted is not None:
         place = {str(own): j for j, own in enumerate(given)}
         absent = [own for own in wanted if own not in place]
@@ -371,15 +373,6 @@ def order_of_columns(
     if count != p:
         raise ValueError(f"view {name!r} has {count} columns, but the fit had {p}.")
     return None
-
-
-def _own_names(view: str, fit: Any, features: Features) -> list[str] | None:
-    """Names that the columns of a view had in its own table; None if they are just numbers."""
-    if features.names is None:
-        return None
-    names = [str(name) for name in features.names[fit.view == list(fit.names).index(view)]]
-    own = [name.removeprefix(f"{view}{OF}") for name in names]
-    return None if own == [str(j) for j in range(len(own))] else own
 
 
 # --- results -----------------------------------------------------------------------------------

@@ -170,7 +170,12 @@ class GPLVM(Transforming, Iterating[GPFit]):
         _input.check_any_value(data)
         _input.check_every_column(data)
         values = np.asarray(data.values, np.float64)
-        varying = _varying(values)
+        varying = np.fmax.reduce(values) > np.fmin.reduce(values)
+        if not varying.any():
+            raise ValueError(
+                "No column of X varies, so there is no latent space to find: "
+                f"{values.shape[1]} feature(s), {values.shape[0]} row(s)."
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # The PCA that curves are compared with; the iteration starts from its result. With a
@@ -338,19 +343,6 @@ class GPLVM(Transforming, Iterating[GPFit]):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.method == "vb"
         return tags
-
-
-def _varying(values: FloatArray) -> NDArray[np.bool_]:
-    """Mask of the columns that vary; raise if none does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        varying = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
-    if not varying.any():
-        raise ValueError(
-            "No column of X varies, so there is no latent space to find: "
-            f"{values.shape[1]} feature(s), {values.shape[0]} row(s)."
-        )
-    return np.asarray(varying)
 
 
 def _with_constant(

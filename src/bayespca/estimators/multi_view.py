@@ -348,8 +348,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         if is_dask(given.values):
             found = self._lazily(given, "impute", return_std=return_std)
         else:
-            found = self._filled(given, noise=return_std != "mean")
-            found = found if return_std else found[0]
+            parts = self._predictor.filled(_wide(given), noise=return_std != "mean")
+            filled, std = (self._typed(part, given) for part in parts)
+            found = (filled, std) if return_std else filled
         if not return_std:
             return self._given_back(found, given, reader)
         filled, std = found
@@ -380,10 +381,6 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         found = self._predictor.expected(hidden, v, noise=return_std != "mean")
         mean, std = (self._typed(one, given) for one in found)
         return (mean, std) if return_std else mean
-
-    def _filled(self, given: Views, *, noise: bool) -> tuple[Numbers, Numbers]:
-        filled, std = self._predictor.filled(_wide(given), noise=noise)
-        return self._typed(filled, given), self._typed(std, given)
 
     def _given_back(self, values: Numbers, given: Views, reader: _mixed_views.Reader | None) -> Any:
         """Tables in the form of the input, with levels in place of codes."""

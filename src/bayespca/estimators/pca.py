@@ -291,8 +291,12 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         the iteration ends. It is not called for trial steps that test another rank.
         """
         start = time.perf_counter()
-        form, looping = self._form(), self._looping(callback)
-        in_memory = self._needs_all_rows(X) or self._engine not in ("auto", "streaming")
+        form = self._form()
+        looping = self._looping(callback)
+        # The noise model may need all rows at once, or meet holes in a file.
+        whole = self.noise not in ("auto", "isotropic")
+        whole = whole and (NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike))
+        in_memory = whole or self._engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
         averages = self.noise_variance == "auto"
@@ -312,12 +316,6 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         line += f", free energy {fitted.free_energy:.6g}"
         self._report(fitted, line, start, advice=WARNED, category=RankWarning)
         return self
-
-    def _needs_all_rows(self, X: Any) -> bool:
-        """Whether the noise model needs all rows at once, or may meet holes in a file."""
-        if self.noise in ("auto", "isotropic"):
-            return False
-        return NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike)
 
     def _fitted(
         self,

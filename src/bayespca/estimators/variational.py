@@ -91,7 +91,12 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         data = replace(data, values=_input.as_numpy(data.values))
         q = _checked_columns(asked.n_components, data.shape)
         looping = _validation.looping(self, callback)
-        fitted = knowing_rows(data, self._fitted(data, self._hyper(), q, looping))
+        hyper = replace(
+            _validation.hyperparameters(self),
+            alpha=1.0 if self.prior == "unit" else None,
+            has_mean=bool(self.center),
+        )
+        fitted = knowing_rows(data, self._fitted(data, hyper, q, looping))
         self._keep(fitted, data.features)
         found = f"variational, engine {fitted.engine}: rank {fitted.n_components}"
         bound = f"lower bound {fitted.lower_bound:.6g} after {fitted.n_iter} sweeps"
@@ -114,15 +119,12 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
                 dtype=str(data.dtype),
             )
         _input.check_any_value(data)
-        _validation.check_engine_for_holes(self)
+        if self.engine != "auto":
+            raise ValueError(
+                f"Input X contains NaN, which are holes for engine='auto'; engine={self.engine!r} "
+                "is for complete data: leave it at 'auto', or fill the holes first."
+            )
         return with_holes.fit(data.values, hyper, looping, n_components=q, dtype=str(data.dtype))
-
-    def _hyper(self) -> Hyper:
-        return replace(
-            _validation.hyperparameters(self),
-            alpha=1.0 if self.prior == "unit" else None,
-            has_mean=bool(self.center),
-        )
 
 
 def _checked_columns(q: Any, shape: tuple[int | None, int]) -> int | None:
