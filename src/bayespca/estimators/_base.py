@@ -36,7 +36,7 @@ from bayespca.io.kinds import bound_in
 from bayespca.sources.data import Features
 
 from . import _input
-from ._options import Option, chosen, completed, parameters_section
+from ._options import Option, completed, parameters_section
 
 F = TypeVar("F")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -169,8 +169,15 @@ class Estimator(BaseEstimator, Generic[F]):
             ESTIMATORS[cls.__name__] = cls
 
     def _chosen(self) -> SimpleNamespace:
-        """The options, each checked on its own."""
-        return chosen(self)
+        """The options, each checked on its own, under our names for values."""
+        found: dict[str, Any] = self.get_params(deep=False)
+        for name, option in self.options.items():
+            if name not in found:
+                continue
+            found[name] = option.ours(found[name])
+            assert option.may_be is not None
+            option.may_be.check(name, found[name])
+        return SimpleNamespace(**found)
 
     def _keep(self, fit: F | Fit[Any], features: Features | None = None) -> Self:
         """Replace the last fit and all that belongs to it; call this once nothing can fail."""
@@ -349,16 +356,17 @@ def documented(cls: type[AnyEstimator]) -> str:
     """
     before, examples, after = inspect.cleandoc(cls.__doc__ or "").partition(EXAMPLES)
     entries = [attribute.paragraph() for attribute in attributes_of(cls)]
-    section = "".join(("    Attributes\n    ----------\n", *entries, _besides(cls)))
+    # These are not `Fitted`.
+    entries.append(
+        f"    fit_ : {cls._record.__name__}\n        The record that holds all of these.\n"
+    )
+    if hasattr(cls._record, "n_features"):
+        entries.append(
+            "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
+        )
+    section = "".join(("    Attributes\n    ----------\n", *entries))
     options = f"{parameters_section(cls.options, cls.__init__)}\n" if cls.options else ""
     return f"{before.rstrip()}\n\n{textwrap.dedent(options + section)}{examples}{after}"
-
-
-def _besides(cls: type[AnyEstimator]) -> str:
-    """Docstring entries of the attributes that are not `Fitted`."""
-    features = "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
-    record = f"    fit_ : {cls._record.__name__}\n        The record that holds all of these.\n"
-    return record + (features if hasattr(cls._record, "n_features") else "")
 
 
 def _annotated(cls: type) -> Mapping[str, Any]:

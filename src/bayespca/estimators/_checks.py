@@ -92,7 +92,7 @@ def _of_rows(some: Array, data: Data, fit: PCAFit, numbers: Index) -> Iterator[A
 def _residuals(rows: Array, fit: PCAFit) -> FloatArray:
     """Residuals over their scale, 0 in holes; of some columns if there are very many."""
     some, plain = _some_columns(*rows.shape), fit.posterior
-    few = FEW * len(fit.posterior.components) <= some.size < rows.shape[1]
+    few = FEW * plain.components.shape[0] <= some.size < rows.shape[1]
     if few and isinstance(plain, Posterior) and not plain.correlation:
         return left_of_some(plain, on_host(rows), some)
     read, posterior = functions(fit.posterior)

@@ -242,6 +242,16 @@ def check_complete(data: Data) -> None:
         raise ValueError(_not_finite_sentence(data.values, NotFinite(nan=data.holes)))
 
 
+def check_resampled(data: Data, who: str, holes: str) -> None:
+    """Raise unless data are complete, dense and in memory; `holes` is what to do about holes."""
+    if data.holes:
+        raise ValueError(f"Input X contains NaN: {holes}")
+    if data.where is Where.SPARSE:
+        raise ValueError(f"{who} need dense data: call toarray() first.")
+    if data.where is not Where.DENSE:
+        raise ValueError(f"{who} need data in memory: load all rows, or a subset.")
+
+
 def check_any_value(data: Data) -> None:
     """Raise if all cells are holes."""
     if data.is_empty:

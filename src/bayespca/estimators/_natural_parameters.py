@@ -101,17 +101,22 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
 
-    def _check_schedule(self) -> None:
-        """Raise if options of the draws are set and the method makes none."""
-        if self.method == "gibbs":
-            return
+    def _checked_cap(self) -> int | None:
+        """The cap on the rank, once all options have been checked; None if there is none."""
+        self._chosen()
         defaults = type(self)().get_params(deep=False)
         for name in SCHEDULE:
-            if getattr(self, name) != defaults[name]:
+            if self.method != "gibbs" and getattr(self, name) != defaults[name]:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} needs method='gibbs', but the method is "
                     f"{self.method!r}: leave it at {defaults[name]}."
                 )
+        if self.init == "closed" and self.n_init != 1:
+            raise ValueError(
+                f"n_init={self.n_init} asks for several starts, but init='closed' has only one: "
+                "use init='random', or leave n_init at 1."
+            )
+        return _validation.largest_rank(self.n_components)
 
     def _with_draws(self, fitted: F, cells: TableCells, most: int | None) -> F:
         """The fit with draws from the posterior of these cells, with ``method="gibbs"``."""

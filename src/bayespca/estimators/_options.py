@@ -13,7 +13,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from types import SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -329,16 +328,3 @@ def parameters_section(options: Mapping[str, Option], init: Any) -> str:
 def current(estimator: Any, name: str) -> Any:
     """An option, under our name for its value."""
     return estimator.options[name].ours(getattr(estimator, name))
-
-
-def chosen(estimator: Any) -> SimpleNamespace:
-    """The options of an estimator, each checked on its own, under our names for values."""
-    given: dict[str, Any] = estimator.get_params(deep=False)
-    found = dict(given)
-    for name, option in estimator.options.items():
-        if name not in given:
-            continue
-        found[name] = option.ours(given[name])
-        assert option.may_be is not None
-        option.may_be.check(name, found[name])
-    return SimpleNamespace(**found)

@@ -66,7 +66,10 @@ def from_columns(
     """
     when = None if times is None else times_of_ratings(times, len(ratings))
     named = {"users": users, "items": items, "ratings": ratings}
-    columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
+    columns = {name: _identifiers.column(given, name) for name, given in named.items()}
+    for name, given in columns.items():
+        if given.ndim != 1:
+            raise ValueError(f"{name} must be one column, got an array of shape {given.shape}.")
     sizes = {name: given.size for name, given in columns.items()}
     if len(set(sizes.values())) > 1:
         lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
@@ -147,12 +150,6 @@ def as_bounds(bounds: Any) -> Any:
     return bounds if bounds is None or isinstance(bounds, str) else tuple(map(float, bounds))
 
 
-def _flat(values: Numbers, name: str) -> Numbers:
-    if values.ndim != 1:
-        raise ValueError(f"{name} must be one column, got an array of shape {values.shape}.")
-    return values
-
-
 def _labels(X: Input, shape: tuple[int, int]) -> tuple[Identifiers, Identifiers]:
     """Ids of users and items: the labels of a DataFrame, else numbers of rows and columns."""
     found = []
@@ -181,19 +178,14 @@ def _merged(
     if not values.size:
         raise ValueError("there are no ratings: at least one is needed.")
     if bounds == "auto":
-        bounds = _bounds(values)
+        # For numbers without a scale, a part usually shows it at once.
+        parts = values[: 100 * SCALE], values
+        is_scale = all(np.unique(part).size <= SCALE for part in parts)
+        bounds = (float(values.min()), float(values.max())) if is_scale else None
     means, n_duplicates = averaged(rows, columns, values, (users.size, items.size))
     starts = means.indptr.astype(np.int64)
     seen = means.indices.astype(np.int32)
     return Cells(users, items, starts, seen, means.data, n_duplicates, bounds)
-
-
-def _bounds(values: FloatArray) -> tuple[float, float] | None:
-    # For numbers without a scale, a part usually shows it at once.
-    for part in (values[: 100 * SCALE], values):
-        if np.unique(part).size > SCALE:
-            return None
-    return float(values.min()), float(values.max())
 
 
 # --- times -------------------------------------------------------------------------------------

@@ -75,10 +75,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
 
         If an error occurs, the estimator stays as it was.
         """
-        start = time.perf_counter()
-        self._chosen()
-        self._check_schedule()
-        cap = _validation.largest_rank_of_starts(self)
+        start, cap = time.perf_counter(), self._checked_cap()
         data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
         table = binary_table(data)

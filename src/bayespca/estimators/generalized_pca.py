@@ -146,10 +146,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
 
         If an error occurs, the estimator stays as it was.
         """
-        start = time.perf_counter()
-        self._chosen()
-        self._check_schedule()
-        cap = _validation.largest_rank_of_starts(self)
+        start, cap = time.perf_counter(), self._checked_cap()
         raw = _tables.read(self, X, reset=True)
         columns = _columns.described(raw, self.likelihood)
         for column in columns if self.method == "gibbs" else ():

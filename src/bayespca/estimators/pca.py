@@ -31,7 +31,7 @@ from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, holding
 
-from . import _errors, _input, _validation
+from . import _input, _validation
 from ._base import PER_FEATURE, ChoosesNoise, Fitted, warn
 from ._checks import checked
 from ._options import AUTO, NONE, SHARE, Engine, Option, current, table, whole, word
@@ -298,7 +298,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         whole = whole and (NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike))
         in_memory = whole or self._engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
-        errors = _errors.known_errors(error_std, sample_weight, data)
+        errors = _validation.known_errors(error_std, sample_weight, data)
         averages = self.noise_variance == "auto"
         known = reduced(data, errors, keeps=self.method == "ml", averages=averages)
         fitted = self._fitted(known.data, form, looping, known.errors)
