@@ -60,6 +60,8 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> BinaryData:
     ones = _ones(X, holes, estimator.binarize, features)
     # float32 stays float32; everything else becomes float64.
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    if reset and holes is not None and not holes.any():
+        raise ValueError(f"Input X has no value at all: its {holes.size} cells are NaN.")
     return BinaryData(ones, holes, dtype=dtype, features=features)
 
 
@@ -81,12 +83,6 @@ def _ones(X: Numbers, seen: BoolArray | None, threshold: Any, features: Features
             "binarize=t to count values above t as 1."
         )
     return ones
-
-
-def check_any_value(data: BinaryCells) -> None:
-    """Raise if all cells are holes."""
-    if data.seen is not None and not data.seen.any():
-        raise ValueError(f"Input X has no value at all: its {data.seen.size} cells are NaN.")
 
 
 def filled(X: BinaryData, probabilities: FloatArray, kind: str) -> Numbers:

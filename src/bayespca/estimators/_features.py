@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -186,19 +185,18 @@ def _words_of(cell: Any, *, is_list: bool) -> tuple[str, ...]:
 
 def _encoded(columns: Any, keys: Identifiers) -> FloatArray | Sparse:
     """A matrix of the numbers as they are, and a column of zeros and ones for each word."""
-    blocks: list[Any] = list(_blocks(columns, len(keys)))
-    width = sum(block.shape[1] for block in blocks)
-    if width * len(keys) <= MOST_DENSE:
-        return np.hstack([block.toarray() if is_sparse(block) else block for block in blocks])
-    return sp.hstack([sp.csr_array(block) for block in blocks], format="csr")
-
-
-def _blocks(columns: Any, n: int) -> Iterator[FloatArray | Sparse]:
+    n = len(keys)
+    blocks: list[Any] = []
     for _, values in columns:
         if isinstance(values, np.ndarray):
-            yield values[:, None]
+            blocks.append(values[:, None])
             continue
         different = {word: k for k, word in enumerate(sorted({w for row in values for w in row}))}
         rows = np.repeat(np.arange(n), [len(row) for row in values])
         places = np.array([different[word] for row in values for word in row], dtype=np.intp)
-        yield sp.csr_array((np.ones(rows.size), (rows, places)), shape=(n, len(different)))
+        ones = np.ones(rows.size)
+        blocks.append(sp.csr_array((ones, (rows, places)), shape=(n, len(different))))
+    width = sum(block.shape[1] for block in blocks)
+    if width * n <= MOST_DENSE:
+        return np.hstack([block.toarray() if is_sparse(block) else block for block in blocks])
+    return sp.hstack([sp.csr_array(block) for block in blocks], format="csr")

@@ -133,7 +133,13 @@ class Reader:
         """Descriptions of the columns of all views."""
         check_likelihood(likelihood, given.names)
         columns = [column for raw in self.raw.values() for column in raw.columns]
-        _check_columns(likelihood, columns, given)
+        for view, asked in {} if isinstance(likelihood, str) else likelihood.items():
+            own = {_own(columns[j].name, str(view)) for j in given.columns(str(view))}
+            for key in asked if isinstance(asked, Mapping) else ():
+                if str(key) not in own:
+                    raise ValueError(
+                        f"likelihood names the column {key!r}, which view {view!r} does not have."
+                    )
         views = [str(given.names[v]) for v in given.view]
         return tuple(
             _columns.described_column(column, _asked(likelihood, view, column.name))
@@ -217,20 +223,6 @@ def _asked(likelihood: Any, view: str, column: str) -> str | None:
 def _own(column: str, view: str) -> str:
     """The name of a column in its own table."""
     return column.removeprefix(f"{view}{OF}")
-
-
-def _check_columns(likelihood: Any, columns: Sequence[RawColumn], given: Views) -> None:
-    """Raise if the option names columns that a view does not have."""
-    if isinstance(likelihood, str):
-        return
-    for view, asked in likelihood.items():
-        if isinstance(asked, Mapping):
-            own = {_own(columns[j].name, str(view)) for j in given.columns(str(view))}
-            for key in asked:
-                if str(key) not in own:
-                    raise ValueError(
-                        f"likelihood names the column {key!r}, which view {view!r} does not have."
-                    )
 
 
 def in_units_of_noise(columns: Sequence[TableColumn], std: FloatArray) -> tuple[TableColumn, ...]:

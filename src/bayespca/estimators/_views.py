@@ -203,7 +203,10 @@ def read_table(name: str, table: Input) -> View:
 
 
 def parts(table: Input) -> tuple[Names | None, Names | None, Any]:
-    """Names of the samples and of the columns of a table, and the table itself."""
+    """Names of the samples and of the columns of a table, and the table itself.
+
+    An index that only counts rows has no names.
+    """
     if isinstance(table, View):
         return (table.samples, *parts(table.values)[1:])
     if hasattr(table, "obs_names") and hasattr(table, "var_names"):
@@ -216,19 +219,15 @@ def parts(table: Input) -> tuple[Names | None, Names | None, Any]:
     table = _input.unmasked(_input.as_numpy(table))
     table = table.toarray() if is_sparse(table) else table
     names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
-    return samples_of(table), names, table
+    samples = None
+    if is_pandas(table) and type(table.index).__name__ != "RangeIndex":
+        samples = np.array(table.index, dtype=object)
+    return samples, names, table
 
 
 def is_pandas(table: Input) -> bool:
     """Whether a table is a DataFrame of pandas, which has an index."""
     return is_frame(table) and hasattr(table, "index")
-
-
-def samples_of(table: Input) -> Names | None:
-    """Names of the rows of a DataFrame; None if it has no index, or one that only counts rows."""
-    if not is_pandas(table) or type(table.index).__name__ == "RangeIndex":
-        return None
-    return np.array(table.index, dtype=object)
 
 
 def refuse_empty(name: str) -> NoReturn:
@@ -331,8 +330,13 @@ def _arranged_lazily(joined: DaskArray, own: Sequence[View], fit: Any) -> DaskAr
     """The columns of all views of the fit, with NaN for views that are not given."""
     given = dict(zip((one.name for one in own), _places(own), strict=True))
     sizes = np.bincount(fit.view, minlength=fit.names.size).tolist()
+
+    def nothing(p: int) -> DaskArray:
+        shape, chunks = (joined.shape[0], p), (joined.chunks[0], -1)
+        return dask_module("array").full(shape, np.nan, chunks=chunks, dtype=joined.dtype)
+
     parts = [
-        joined[:, given[name]] if name in given else _nothing(joined, size)
+        joined[:, given[name]] if name in given else nothing(size)
         for name, size in zip(fit.names, sizes, strict=True)
     ]
     order = np.argsort(np.argsort(fit.view, kind="stable"), kind="stable")
@@ -427,9 +431,3 @@ def _beside(tables: Sequence[Numbers | DaskArray]) -> Numbers | DaskArray:
     rows = first.chunks[0]
     lazy = [t if is_dask(t) else array.from_array(t, chunks=(rows, -1)) for t in tables]
     return array.concatenate(lazy, axis=1)
-
-
-def _nothing(like: DaskArray, p: int) -> DaskArray:
-    """p columns of NaN with the rows, chunks and dtype of `like`."""
-    shape, rows = (like.shape[0], p), like.chunks[0]
-    return dask_module("array").full(shape, np.nan, chunks=(rows, -1), dtype=like.dtype)

@@ -154,7 +154,6 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         """
         start, asked = time.perf_counter(), self._chosen()
         data = _binary.read(self, X, reset=True)
-        _binary.check_any_value(data)
         weights: FloatArray | None = None
         if sample_weight is not None:
             checks: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": True}

@@ -77,7 +77,6 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
         """
         start, cap = time.perf_counter(), self._checked_cap()
         data = _binary.read(self, X, reset=True)
-        _binary.check_any_value(data)
         table = binary_table(data)
         model = binary_model(table, n_components=cap, init=self.init)
         fitted = inference.fit(model, table, _validation.looping(self, callback))

@@ -326,15 +326,16 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     ) -> PCAFit:
         """Fit by closed form if data are complete; on Dask, only the workers can tell."""
         asked = self._asked(errors)
-        if data.holes:
-            return self._fitted_with_holes(data, form, looping, asked)
-        try:
+        if not data.holes:
             counted = replace(form, n_features=data.features.count)
-            return self._fitted_complete(data.values, counted, looping, asked)
-        except IncompleteData:
-            if data.where is not Where.PARTITIONS:
-                raise
-        return self._fitted_with_holes(data, form, looping, asked)
+            try:
+                return self._fitted_complete(data.values, counted, looping, asked)
+            except IncompleteData:
+                if data.where is not Where.PARTITIONS:
+                    raise
+        _input.check_any_value(data)
+        _validation.check_for_holes(self)
+        return fit_with_holes(data.values, form, looping, asked)
 
     def _in_series(
         self, known: Reduced, form: ClosedForm, looping: inference.Looping
@@ -355,13 +356,6 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             fitted = sweeps.fit(X, form, looping, init=self.init, engine=self._engine, **how)
             return with_ranks(fitted, form.ranks(fitted.spectrum, fitted.noise_variance))
         return fit_complete(X, form, looping, asked)
-
-    def _fitted_with_holes(
-        self, data: Data, form: ClosedForm, looping: inference.Looping, asked: Asked
-    ) -> PCAFit:
-        _input.check_any_value(data)
-        _validation.check_for_holes(self)
-        return fit_with_holes(data.values, form, looping, asked)
 
     def _asked(self, errors: KnownErrors | None) -> Asked:
         if errors is not None:

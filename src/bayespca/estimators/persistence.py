@@ -134,7 +134,15 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
         raise FlawError(f"it holds an estimator of the unknown class {str(name)[:60]!r}")
     kinds, decoder = parameter_kinds(cls), Decoder(_records(cls), arrays)
     trees = dict(zip(kinds, members(parameters, *kinds), strict=True))
-    trees |= _checked_attributes(attributes, cls)
+    if not isinstance(attributes, dict):
+        raise FlawError("it holds something else where attributes should be")
+    of_fit = attributes.keys() - SETTINGS.keys()
+    unknown = sorted(of_fit - kept_by(cls).keys())
+    if unknown:
+        raise FlawError(f"the attribute {unknown[0][:60]!r} is unknown")
+    if of_fit and "fit_" not in of_fit:
+        raise FlawError("the attribute fit_ is missing")
+    trees |= attributes
     values = {key: decoder.decode(tree) for key, tree in trees.items()}
     kept = {name: kind_of(annotation) for name, annotation in kept_by(cls).items()}
     check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **kept})
@@ -148,16 +156,3 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
     if decoder.used != arrays.keys():
         raise FlawError("it holds an array that nothing refers to")
     return estimator
-
-
-def _checked_attributes(trees: Json, cls: type[AnyEstimator]) -> dict[str, Json]:
-    """The attributes; raise for unknown ones, and for any that lack the fit they belong to."""
-    if not isinstance(trees, dict):
-        raise FlawError("it holds something else where attributes should be")
-    kept = trees.keys() - SETTINGS.keys()
-    unknown = sorted(kept - kept_by(cls).keys())
-    if unknown:
-        raise FlawError(f"the attribute {unknown[0][:60]!r} is unknown")
-    if kept and "fit_" not in kept:
-        raise FlawError("the attribute fit_ is missing")
-    return trees
