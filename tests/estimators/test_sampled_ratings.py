@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import MatrixFactorization, load
 from bayespca.cli.app import app
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.io.feature_files import FeatureColumns
 
 N, M = 150, 60
@@ -62,12 +62,12 @@ def test_predictions_and_their_intervals(model):
 
 
 def test_nothing_says_that_the_number_of_components_was_found(model):
-    said = story(model)
+    said = findings_of(model)
     assert said.headline == "Predictions are averages over 80 draws with seven dimensions of taste."
     assert said.facts[0].remark == "four more than EVB finds"
     given = sampled(n_components=1, n_draws=5).fit_ratings(I, J, STARS)
-    assert "with one dimension of taste." in story(given).headline
-    assert story(given).facts[0].remark == "as given"
+    assert "with one dimension of taste." in findings_of(given).headline
+    assert findings_of(given).facts[0].remark == "as given"
 
 
 def test_noises_of_users_are_found(model):

@@ -20,7 +20,7 @@ from bayespca import (
 )
 from bayespca.datasets import low_rank
 from bayespca.estimators._notebook import fragment
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.report import render
 
 X = low_rank(80, 12, 3, random_state=0).X
@@ -72,7 +72,7 @@ def test_what_did_not_converge_says_so_everywhere(name):
     assert not model.status_.exact
     words = f"Did not converge: stopped after {model.n_iter_} steps; raise max_iter or tol."
     assert str(model.status_).startswith(words)
-    assert words in [note.text for note in story(model).notes]
+    assert words in [note.text for note in findings_of(model).notes]
     assert words in fragment(model)
 
 
@@ -102,7 +102,7 @@ def test_draws_are_counted_and_their_mixing_is_judged(model, data, limit):
     assert not status.exact
     largest = max(float(np.max(value)) for value in model.r_hat_.values())
     assert ("not-mixed" in status) == (largest > limit)
-    assert story(model).notes == status.advice
+    assert findings_of(model).notes == status.advice
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

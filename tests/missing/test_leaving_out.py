@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca import MatrixFactorization
-from bayespca.estimators._leaving_out import judged
+from bayespca.estimators._predictions import judged
 from bayespca.missing.ratings.leaving_out import LARGEST, left_out
 
 

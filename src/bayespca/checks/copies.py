@@ -99,8 +99,7 @@ def _pairs(marks: NDArray[np.int64]) -> float:
 def of_copies(first: Index) -> Advice:
     """Advice that names rows that copy others; `first` is that of `copied_rows`."""
     copies = np.flatnonzero(first != np.arange(first.size))
-    some = [f"row {i} of row {first[i]}" for i in copies[:NAMED].tolist()]
-    listed = ", ".join(some) + (", …" if copies.size > NAMED else "")
+    listed = _listed([f"row {i} of row {first[i]}" for i in copies[: NAMED + 1].tolist()])
     return Advice(
         "repeated-rows",
         f"{copies.size} of {first.size} rows are exact copies of others ({listed}, counting from "
@@ -112,17 +111,17 @@ def of_copies(first: Index) -> Advice:
 def of_averages(first: Index) -> Advice:
     """Advice on samples that were fitted by the means of their rows."""
     sizes = np.bincount(first, minlength=first.size)
-    rows = np.flatnonzero(first == sizes.argmax())
+    listed = _listed(list(map(str, np.flatnonzero(first == sizes.argmax()).tolist())))
     return Advice(
         REPLICATES,
         f"The rows look like repeated measurements of {np.count_nonzero(sizes)} samples: some "
-        f"differ by much less than others ({_some(rows)}, counting from 0, are of one sample). The "
+        f"differ by much less than others ({listed}, counting from 0, are of one sample). The "
         "fit counts each sample once, by the mean of its rows.",
     )
 
 
-def _some(rows: Index) -> str:
-    return ", ".join(map(str, rows[:NAMED].tolist())) + (", …" if rows.size > NAMED else "")
+def _listed(rows: list[str]) -> str:
+    return ", ".join(rows[:NAMED]) + (", …" if len(rows) > NAMED else "")
 
 
 def replicates(X: Array) -> Index | None:

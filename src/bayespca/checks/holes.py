@@ -71,11 +71,24 @@ def holes_by_value(
     ]
     if found:
         found.sort(key=lambda j: -abs(leans[j].z))
-        return _of_columns([(names[j], leans[j]) for j in found])
+        worst = leans[found[0]]
+        others = [f"{names[j]!r} ({leans[j].word})" for j in found[1:NAMED]]
+        if len(found) > NAMED:
+            others.append(f"{len(found) - NAMED} more")
+        also = f"; the same holds for {' and '.join(others)}" if others else ""
+        return _advice(
+            f"Cells of {names[found[0]]!r} are missing more often where its predicted value is "
+            f"{worst.word} ({_shares(worst)}){also}.",
+            worst,
+        )
     together = _together(places, masks)
     if abs(together.z) < norm.isf(LEVEL / 4) or abs(together.chance - 0.5) < LEAST_OF_ALL:
         return None
-    return _of_all(together)
+    return _advice(
+        f"Cells are missing more often where their predicted values are {together.word}, over all "
+        f"columns ({_shares(together)}).",
+        together,
+    )
 
 
 def _lean(place: FloatArray, missing: FloatArray) -> Lean:
@@ -102,27 +115,6 @@ def _halves(places: FloatArray, missing: FloatArray) -> tuple[float, float]:
 
 
 # --- in words ----------------------------------------------------------------------------------
-
-
-def _of_columns(found: list[tuple[str, Lean]]) -> Advice:
-    name, first = found[0]
-    others = [f"{other!r} ({lean.word})" for other, lean in found[1:NAMED]]
-    more = f"{len(found) - NAMED} more" if len(found) > NAMED else ""
-    rest = [*others, *([more] if more else [])]
-    also = f"; the same holds for {' and '.join(rest)}" if rest else ""
-    return _advice(
-        f"Cells of {name!r} are missing more often where its predicted value is {first.word} "
-        f"({_shares(first)}){also}.",
-        first,
-    )
-
-
-def _of_all(lean: Lean) -> Advice:
-    return _advice(
-        f"Cells are missing more often where their predicted values are {lean.word}, over all "
-        f"columns ({_shares(lean)}).",
-        lean,
-    )
 
 
 def _shares(lean: Lean) -> str:

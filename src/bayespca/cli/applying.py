@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bayespca.estimators._base import AnyEstimator
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.persistence import load
-from bayespca.estimators.stories import story
 from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names
 from bayespca.io.records import How, Table
@@ -50,7 +50,7 @@ def transform(
         if as_json:
             screen.print_json({"file": str(data), "model": str(model_path), "written": written})
         else:
-            screen.print_footer(written, story(model).headline)
+            screen.print_footer(written, findings_of(model).headline)
         return
     if as_json:
         screen.print_json({"file": str(data), "model": str(model_path), **_as_columns(list(parts))})
@@ -218,14 +218,14 @@ def info(model_path: Path, *, as_json: bool) -> None:
 
 def _found(model: AnyEstimator) -> dict[str, Any]:
     names = {"feature_names": feature_names(model)} if hasattr(model, "n_features_in_") else {}
-    return story(model).numbers | names
+    return findings_of(model).numbers | names
 
 
 def _show_model(model: AnyEstimator, path: Path, verbs: list[str]) -> None:
     if hasattr(model, "spectrum_"):
         screen.print_summary(summarize(model), path.name, described_components(model))
     else:
-        screen.print_story(story(model), path.name)
+        screen.print_findings(findings_of(model), path.name)
     parameters = model.get_params()
     given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
     written = {"class": f"{type(model).__name__}({given})"}
@@ -247,7 +247,7 @@ def _tell(
     note: str | None = None,
     facts: dict[str, Any] | None = None,
 ) -> None:
-    account = story(model)
+    account = findings_of(model)
     if as_json:
         about = {"file": str(given.file.path)} | account.numbers | given.facts
         about["notes"] = [*account.numbers["notes"], *_notes(given, model)]
@@ -257,7 +257,7 @@ def _tell(
     if hasattr(model, "spectrum_"):
         screen.print_summary(summarize(model), given.file.path.name, [], notes)
     else:
-        screen.print_story(account, given.file.path.name, notes)
+        screen.print_findings(account, given.file.path.name, notes)
     screen.print_footer(written, f"engine {model.engine_}" if hasattr(model, "engine_") else "")
 
 

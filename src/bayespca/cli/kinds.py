@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.io.tensor_files import is_tensor_file, read_tensor
@@ -153,14 +153,14 @@ def _tell(found: FoundKind, outputs: FitOutputs, start: float, *, as_json: bool)
     """Write output files, and report the result."""
     data, written = found.source, _write(found, outputs)
     seconds = time.perf_counter() - start
-    account = story(found.model)
+    account = findings_of(found.model)
     if as_json:
         about = {"file": str(data), "version": __version__} | account.numbers | found.facts
         about["notes"] = [*account.numbers["notes"], *found.notes]
         ended = {"written": written, "seconds": round(seconds, 3)}
         screen.print_json(about | ended | {"memory_mb": screen.peak_memory()})
         return
-    screen.print_story(account, data.name, found.notes)
+    screen.print_findings(account, data.name, found.notes)
     screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
 
 

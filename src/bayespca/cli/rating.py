@@ -14,7 +14,7 @@ import numpy as np
 
 from bayespca.estimators._distant_ratings import is_distant
 from bayespca.estimators.factorization import MatrixFactorization
-from bayespca.estimators.stories import number_of_tastes, story
+from bayespca.estimators.findings import findings_of, number_of_tastes
 from bayespca.io.archive import is_model_file
 from bayespca.io.ratings_files import RatingColumns, read_ratings
 from bayespca.io.records import How, Table
@@ -103,14 +103,14 @@ def _use(
     written = _write(model, table, wanted, path.name)
     shown = table if wanted.out is None else None
     if as_json:
-        numbers = story(model).numbers
+        numbers = findings_of(model).numbers
         notes = {"notes": [*numbers["notes"], *strangers]}
         said = {"model": str(path), "written": written} | numbers | notes
         screen.print_json(said | ({} if shown is None else columns_of(shown)))
     elif shown is not None:
         print_csv(shown, strangers)
     else:
-        screen.print_story(story(model), path.name, strangers)
+        screen.print_findings(findings_of(model), path.name, strangers)
         screen.print_footer(written, "the model was used as it is")
 
 

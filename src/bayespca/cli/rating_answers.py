@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import Identifiers, Numbers
-from bayespca.estimators._asking import strangers_sentence
+from bayespca.estimators._predictions import strangers_sentence
 from bayespca.estimators.factorization import MatrixFactorization
 from bayespca.io.ratings_files import RatingColumns, read_new_ratings, read_pairs
 from bayespca.io.records import How, Table

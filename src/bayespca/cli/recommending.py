@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.io.records import How
 from bayespca.io.tables import write_table
 
@@ -96,4 +96,4 @@ def _tell(model: Any, path: Path, answers: Answers, out: Path | None, *, as_json
         print_csv(*answers)
     else:
         screen.print_notes(answers.notes)
-        screen.print_footer(written, story(model).headline)
+        screen.print_footer(written, findings_of(model).headline)

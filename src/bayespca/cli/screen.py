@@ -15,8 +15,8 @@ from rich.text import Text
 
 from bayespca.estimators._halves import RankStability
 from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
+from bayespca.estimators.findings import Findings
 from bayespca.estimators.ranks import EVB, RankReport
-from bayespca.estimators.stories import Story
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import (
     ENOUGH,
@@ -107,12 +107,12 @@ def print_summary(
     print_notes([*holes, *(note.text for note in summary.notes), *(notes or [])])
 
 
-def print_story(story: Story, title: str, notes: list[str] | None = None) -> None:
+def print_findings(findings: Findings, title: str, notes: list[str] | None = None) -> None:
     """Print the results of a model of any kind."""
-    said = (*story.facts, *story.parts[:LISTED])
+    said = (*findings.facts, *findings.parts[:LISTED])
     facts = {fact.name: ", ".join(filter(None, (fact.value, fact.remark))) for fact in said}
-    print_facts(title, story.size, {"found": story.headline} | facts)
-    print_notes([*(note.text for note in story.notes), *(notes or [])])
+    print_facts(title, findings.size, {"found": findings.headline} | facts)
+    print_notes([*(note.text for note in findings.notes), *(notes or [])])
 
 
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:

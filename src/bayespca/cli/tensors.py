@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.types import Numbers
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.io.records import How, Table
 from bayespca.io.tensor_files import check_tensor_ending, read_tensor, write_tensor
 
@@ -54,9 +54,9 @@ def _read(data: Path, how: How) -> Numbers:
 def _tell(
     model: Any, data: Path, written: dict[str, str], *, as_json: bool, note: str | None = None
 ) -> None:
-    account = story(model)
+    account = findings_of(model)
     if as_json:
         screen.print_json({"file": str(data)} | account.numbers | {"written": written})
         return
-    screen.print_story(account, data.name, [note] if note else [])
+    screen.print_findings(account, data.name, [note] if note else [])
     screen.print_footer(written)

@@ -14,8 +14,8 @@ import numpy as np
 from bayespca.estimators._input import check_all_there
 from bayespca.estimators._mixed_views import loading_names, only_numbers
 from bayespca.estimators._views import OF, View
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.multi_view import MultiViewPCA
-from bayespca.estimators.stories import story
 from bayespca.io.files import open_file
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
@@ -48,14 +48,14 @@ def views(
     id_name = next((table.id_name for table in read.values() if table.ids), "id")
     written = _write(model, tables, wanted, id_name)
     seconds = time.perf_counter() - start
-    found_out, names = story(model), ", ".join(path.name for path in files)
+    found_out, names = findings_of(model), ", ".join(path.name for path in files)
     if as_json:
         about = {"files": [str(path) for path in files], "version": __version__}
         ended = {"written": written, "seconds": round(seconds, 3)}
         found = found_out.numbers | {"notes": [*found_out.numbers["notes"], *notes]}
         screen.print_json(about | found | ended | {"memory_mb": screen.peak_memory()})
         return
-    screen.print_story(found_out, names, notes)
+    screen.print_findings(found_out, names, notes)
     screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
 
 

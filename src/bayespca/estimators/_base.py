@@ -1,12 +1,15 @@
-"""The base of all estimators: options, one record of the last fit, attributes that read it."""
+"""The base of all estimators: options, one record of the last fit, attributes that read it.
 
-from __future__ import annotations
+Annotations are evaluated here, because the modules of subclasses do not import their names.
+"""
 
 import inspect
 import os
 import textwrap
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from operator import attrgetter
 from types import SimpleNamespace
@@ -22,7 +25,10 @@ from typing import (
     get_origin,
 )
 
-from sklearn.base import BaseEstimator
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 
 from bayespca.arrays.types import Names
 from bayespca.inference.result import Fit, extended
@@ -30,7 +36,7 @@ from bayespca.io.kinds import bound_in
 from bayespca.sources.data import Features
 
 from . import _input
-from ._options import Option, chosen, completed, parameters_section
+from ._options import Option, completed, parameters_section
 
 F = TypeVar("F")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -53,6 +59,8 @@ BY_RANK = (
 )
 # Start of the section that follows the attributes in a docstring.
 EXAMPLES = "\nExamples\n----"
+# Stack level that leads from `warn`, via an estimator's report and `fit`, to the caller of `fit`.
+CALLER = 4
 
 
 def once(function: C) -> C:
@@ -161,8 +169,15 @@ class Estimator(BaseEstimator, Generic[F]):
             ESTIMATORS[cls.__name__] = cls
 
     def _chosen(self) -> SimpleNamespace:
-        """The options, each checked on its own."""
-        return chosen(self)
+        """The options, each checked on its own, under our names for values."""
+        found: dict[str, Any] = self.get_params(deep=False)
+        for name, option in self.options.items():
+            if name not in found:
+                continue
+            found[name] = option.ours(found[name])
+            assert option.may_be is not None
+            option.may_be.check(name, found[name])
+        return SimpleNamespace(**found)
 
     def _keep(self, fit: F | Fit[Any], features: Features | None = None) -> Self:
         """Replace the last fit and all that belongs to it; call this once nothing can fail."""
@@ -174,6 +189,15 @@ class Estimator(BaseEstimator, Generic[F]):
         )
         self.__dict__.update(about, fit_=record)
         return self
+
+    def _report(self, fitted: Fit[Any], found: str, start: float, **warned: Any) -> None:
+        """Warn as `warn` does, and print a line about the fit if `verbose` is set.
+
+        Only `fit` calls this: the stack level of warnings counts on it.
+        """
+        warn(fitted, **warned)
+        if self.verbose:
+            print(f"bayespca: {found}, {time.perf_counter() - start:.2f} s")
 
     def _reads_holes(self) -> bool:
         """Whether NaN marks a hole rather than a mistake."""
@@ -219,6 +243,68 @@ class Estimator(BaseEstimator, Generic[F]):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fit_" in vars(self)
+
+
+class Iterating(Estimator[F], Generic[F]):
+    """An estimator that is fitted by iteration; subclasses may have other defaults."""
+
+    _: KW_ONLY
+    max_iter: int = 1000
+    tol: float = 1e-8
+    n_init: int = 1
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+
+class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """A transformer with one output column per component, in the dtype of the data."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class ChoosesNoise:
+    """For records with a field `noise` that has a name and the evidence of the models tried."""
+
+    noise_ = Fitted("str", "The noise model, as given or as chosen.", lambda fit: fit.noise.name)
+    noise_evidence_ = Fitted(
+        "dict",
+        'With ``noise="auto"``, the nats by which the evidence of each noise model that was tried '
+        "exceeds that of isotropic noise.",
+        lambda fit: fit.noise.evidence,
+    )
+
+
+def warn(
+    fitted: Fit[Any],
+    advice: Collection[str] = (),
+    category: type[Warning] = UserWarning,
+    *,
+    what: str = "the free energy still fell",
+) -> None:
+    """Warn of an iteration that ended early, and of advice with one of these codes.
+
+    Call this from an estimator's report, which its `fit` calls: the stack level counts on it.
+    """
+    if not fitted.converged and fitted.trace is not None:
+        change = fitted.trace.last_change
+        by = f" by a fraction of {change:.1e}" if np.isfinite(change) else ""
+        warnings.warn(
+            f"{what}{by} in the last of {len(fitted.trace)} steps: raise max_iter or tol. The "
+            "result is usable.",
+            ConvergenceWarning,
+            stacklevel=CALLER,
+        )
+    for one in fitted.status.advice:
+        if one.code in advice:
+            warnings.warn(one.text, category, stacklevel=CALLER)
 
 
 @once
@@ -270,16 +356,17 @@ def documented(cls: type[AnyEstimator]) -> str:
     """
     before, examples, after = inspect.cleandoc(cls.__doc__ or "").partition(EXAMPLES)
     entries = [attribute.paragraph() for attribute in attributes_of(cls)]
-    section = "".join(("    Attributes\n    ----------\n", *entries, _besides(cls)))
+    # These are not `Fitted`.
+    entries.append(
+        f"    fit_ : {cls._record.__name__}\n        The record that holds all of these.\n"
+    )
+    if hasattr(cls._record, "n_features"):
+        entries.append(
+            "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
+        )
+    section = "".join(("    Attributes\n    ----------\n", *entries))
     options = f"{parameters_section(cls.options, cls.__init__)}\n" if cls.options else ""
     return f"{before.rstrip()}\n\n{textwrap.dedent(options + section)}{examples}{after}"
-
-
-def _besides(cls: type[AnyEstimator]) -> str:
-    """Docstring entries of the attributes that are not `Fitted`."""
-    features = "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
-    record = f"    fit_ : {cls._record.__name__}\n        The record that holds all of these.\n"
-    return record + (features if hasattr(cls._record, "n_features") else "")
 
 
 def _annotated(cls: type) -> Mapping[str, Any]:

@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.types import DType, FloatArray, Input, Numbers
-from bayespca.inference.result import Fit
 from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.sources.data import Features
 
 from . import _input, _validation
-from ._base import AnyEstimator, F
-from ._iterating import Iterating
-from ._warnings import warn
+from ._base import AnyEstimator, F, Iterating
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +58,11 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> BinaryData:
     seen = ~np.isnan(X) if X.dtype.kind == "f" else np.ones(0, dtype=np.bool_)
     holes = None if seen.all() else seen
     ones = _ones(X, holes, estimator.binarize, features)
-    return BinaryData(ones, holes, dtype=_kept_type(X.dtype), features=features)
-
-
-def _kept_type(dtype: DType) -> DType:
-    """float32 stays float32; everything else becomes float64."""
-    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+    # float32 stays float32; everything else becomes float64.
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    if reset and holes is not None and not holes.any():
+        raise ValueError(f"Input X has no value at all: its {holes.size} cells are NaN.")
+    return BinaryData(ones, holes, dtype=dtype, features=features)
 
 
 def _ones(X: Numbers, seen: BoolArray | None, threshold: Any, features: Features) -> BoolArray:
@@ -79,50 +75,14 @@ def _ones(X: Numbers, seen: BoolArray | None, threshold: Any, features: Features
     if seen is not None:
         wrong &= seen
     if wrong.any():
-        raise ValueError(_wrong_value(X, wrong, features))
-    return ones
-
-
-def _wrong_value(X: Numbers, wrong: BoolArray, features: Features) -> str:
-    row, column = (int(i) for i in np.argwhere(wrong)[0])
-    names = features.names
-    named = "" if names is None else f" ({str(names[column])!r})"
-    return (
-        f"X must hold 0, 1, and NaN for holes: column {column}{named} holds "
-        f"{X[row, column].item()!r} in row {row} (counting from 0). Recode it, or give binarize=t "
-        "to count values above t as 1."
-    )
-
-
-def check_any_value(data: BinaryCells) -> None:
-    """Raise if all cells are holes."""
-    if data.seen is not None and not data.seen.any():
-        raise ValueError(f"Input X has no value at all: its {data.seen.size} cells are NaN.")
-
-
-def checked_weights(sample_weight: Input, data: BinaryCells) -> FloatArray | None:
-    """Row weights as floats, checked; None if there are none."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(
-        _check_sample_weight(sample_weight, data.ones, dtype=np.float64, ensure_non_negative=True)
-    )
-    if not weights.any():
-        raise ValueError("sample_weight is 0 for every row: at least one must count.")
-    return weights
-
-
-def report(
-    estimator: AnyEstimator, fitted: Fit[Any], data: BinaryCells, found: str, seconds: float
-) -> None:
-    """Warn if the sweeps ended early, and print a summary line if `verbose` is set."""
-    warn(fitted)
-    if estimator.verbose:
-        n, p = data.shape
-        print(
-            f"bayespca: {n}×{p}, {found}, free energy {fitted.free_energy:.6g} after "
-            f"{fitted.n_iter} sweeps, {seconds:.2f} s"
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        named = "" if features.names is None else f" ({str(features.names[column])!r})"
+        raise ValueError(
+            f"X must hold 0, 1, and NaN for holes: column {column}{named} holds "
+            f"{X[row, column].item()!r} in row {row} (counting from 0). Recode it, or give "
+            "binarize=t to count values above t as 1."
         )
+    return ones
 
 
 def filled(X: BinaryData, probabilities: FloatArray, kind: str) -> Numbers:

@@ -23,7 +23,7 @@ from bayespca.noise.advice import named_rows
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.records import Advice
 
-from ._reading import functions
+from ._posterior import functions
 from .wording import names_of
 
 # Checks read the first rows: as many as have CELLS cells, but at least FEWEST.
@@ -60,25 +60,20 @@ def _advice(data: Data, fit: PCAFit, rows: Index | None) -> Iterator[Advice]:
     # Not every array library allows slices that end beyond the array.
     some = data.values[: min(max(CELLS // p, FEWEST), n), :]
     host = on_host(some)
-    found = [_of_values(host, fit)]
-    if fit.noise_variance > 0 and not fit.noise.series:
-        found += [_of_holes(host, data, fit), *_of_rows(some, data, fit, numbers)]
-    yield from (one for one in found if one is not None)
-
-
-def _of_values(rows: FloatArray, fit: PCAFit) -> Advice | None:
-    found = of_values(rows)
+    on_values = of_values(host)
     # A noise model of rows and columns accounts for counts.
-    counts = found is not None and found.code == COUNTS
-    return None if counts and fit.noise.name == BOTH.name else found
-
-
-def _of_holes(rows: FloatArray, data: Data, fit: PCAFit) -> Advice | None:
-    missing = np.isnan(rows)
-    if not isinstance(fit.posterior, HolesPosterior) or not missing.any():
-        return None
-    predicted = by_others(fit.posterior, rows)
-    return holes_by_value(predicted, missing.astype(np.float64), _names(data))
+    if on_values is not None and not (on_values.code == COUNTS and fit.noise.name == BOTH.name):
+        yield on_values
+    if fit.noise_variance <= 0 or fit.noise.series:
+        return
+    found: list[Advice | None] = []
+    missing = np.isnan(host)
+    if isinstance(fit.posterior, HolesPosterior) and missing.any():
+        predicted = by_others(fit.posterior, host)
+        names = names_of(data.features.names, data.features.count)
+        found.append(holes_by_value(predicted, missing.astype(np.float64), names))
+    found += _of_rows(some, data, fit, numbers)
+    yield from (one for one in found if one is not None)
 
 
 def _of_rows(some: Array, data: Data, fit: PCAFit, numbers: Index) -> Iterator[Advice | None]:
@@ -97,7 +92,8 @@ def _of_rows(some: Array, data: Data, fit: PCAFit, numbers: Index) -> Iterator[A
 def _residuals(rows: Array, fit: PCAFit) -> FloatArray:
     """Residuals over their scale, 0 in holes; of some columns if there are very many."""
     some, plain = _some_columns(*rows.shape), fit.posterior
-    if some.size < rows.shape[1] and isinstance(plain, Posterior) and _tell(some, plain):
+    few = FEW * plain.components.shape[0] <= some.size < rows.shape[1]
+    if few and isinstance(plain, Posterior) and not plain.correlation:
         return left_of_some(plain, on_host(rows), some)
     read, posterior = functions(fit.posterior)
     fitted = on_host(read.reconstruct(posterior, read.scores(posterior, rows)))
@@ -111,12 +107,3 @@ def _some_columns(n: int, p: int) -> NDArray[np.intp]:
         return np.arange(p)
     step = p // OF_MANY
     return np.add.outer(np.arange(0, p - STRETCH, step * STRETCH), np.arange(STRETCH)).ravel()
-
-
-def _tell(columns: NDArray[np.intp], posterior: Posterior) -> bool:
-    """Whether these columns are enough to compute the residuals of a row."""
-    return not posterior.correlation and FEW * len(posterior.components) <= columns.size
-
-
-def _names(data: Data) -> list[str]:
-    return names_of(data.features.names, data.features.count)

@@ -113,7 +113,15 @@ def described_column(raw: RawColumn, asked: str | None) -> TableColumn:
     values = raw.numbers[~raw.holes]
     name = asked or _likelihood_of(raw, values)
     if name in WITH_LEVELS:
-        return _with_levels(raw.name, name, _numeric_levels(raw, values, name))
+        distinct, counts = np.unique(values, return_counts=True)
+        levels: Sequence[Level] = tuple(distinct.tolist())
+        if raw.is_flags:
+            levels = (False, True)
+        elif name == CATEGORICAL:
+            levels = by_frequency(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+        elif name == "bernoulli" and set(levels) <= {0.0, 1.0}:
+            levels = (0.0, 1.0)
+        return _with_levels(raw.name, name, levels)
     if name in COUNTS:
         _check_counts(raw.name, raw.numbers)
         return TableColumn(raw.name, name, center=float(values.mean()))
@@ -157,17 +165,6 @@ def _of_labels(raw: RawColumn, asked: str | None) -> TableColumn:
         return _with_levels(raw.name, name, by_frequency(counts))
     ordered = [level for level in raw.order if level in counts] or sorted(counts, key=str)
     return _with_levels(raw.name, name, ordered)
-
-
-def _numeric_levels(raw: RawColumn, values: FloatArray, name: str) -> Sequence[Level]:
-    if raw.is_flags:
-        return (False, True)
-    distinct, counts = np.unique(values, return_counts=True)
-    if name == CATEGORICAL:
-        return by_frequency(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
-    if name == "bernoulli" and set(distinct.tolist()) <= {0.0, 1.0}:
-        return (0.0, 1.0)
-    return tuple(distinct.tolist())
 
 
 def by_frequency(counts: Mapping[Level, int]) -> list[Level]:

@@ -176,5 +176,5 @@ def _predicted(part: Frame, estimator: AnyEstimator, return_std: bool | str) -> 
     # `predict` would warn on the workers, once per partition.
     rows = _identifiers.places(_ids(part, "user"), estimator.users_, "users")
     columns = _identifiers.places(_ids(part, "item"), estimator.items_, "items")
-    found = estimator._predicted(estimator.fit_.answering, rows, columns, return_std)
+    found = estimator._predicted(estimator.fit_.predictor, rows, columns, return_std)
     return np.column_stack(found) if return_std else np.asarray(found)

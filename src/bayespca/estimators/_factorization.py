@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.types import Counts, Identifiers, Numbers
+from bayespca.arrays.types import Counts, FloatArray, Identifiers, Numbers
 from bayespca.inference.result import extended
 from bayespca.missing.ratings.fit import RatingsFit
 from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 from bayespca.missing.sampled.draws import RatingsDraws
+from bayespca.missing.sampled.fit import SampledFit
 from bayespca.spectrum.records import Status
 
-from . import _ratings, _sampling
+from . import _arviz, _ratings
+
+# Above this, chains are in different places. Predictions average over all chains and mix sooner
+# than single parameters, for whose intervals the usual limit of 1.01 is meant.
+LARGEST_R_HAT = 1.2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,7 +37,7 @@ class FactorizationFit(RatingsFit):
     ess: dict[str, float] | None = None
 
     @property
-    def answering(self) -> RatingsPosterior | RatingsDraws:
+    def predictor(self) -> RatingsPosterior | RatingsDraws:
         """The source of predictions: the posterior, or draws from it."""
         return self.posterior if self.draws is None else self.draws
 
@@ -101,11 +106,23 @@ class FactorizationFit(RatingsFit):
 
 def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
     """The record of a fit to these cells: the fit, its users and items, and diagnostics."""
-    judged = _sampling.judged(fitted)
+    judged: dict[str, Any] = {}
+    if isinstance(fitted, SampledFit) and fitted.draws is not None:
+        r_hat, ess = _arviz.diagnostics(quantities(fitted.draws)) or (None, None)
+        judged = {"draws": fitted.draws, "r_hat": r_hat, "ess": ess}
+    status = fitted.status
+    if cells.n_duplicates:
+        status = status.but("duplicates", duplicates_sentence(cells.n_duplicates))
+    for code, name, count in zip(
+        ("empty-rows", "empty-columns"), ("users", "items"), cells.n_empty, strict=True
+    ):
+        if count:
+            text = f"{name} without any rating: {count}. The prior answers for them."
+            status = status.but(code, text)
     return extended(
         fitted,
         FactorizationFit,
-        status=_with_facts(fitted.status, cells) + _sampling.mixing(judged.get("r_hat")),
+        status=status + mixing(judged.get("r_hat")),
         users=cells.users,
         items=cells.items,
         seen_starts=cells.starts,
@@ -124,17 +141,19 @@ def duplicates_sentence(count: int) -> str:
     )
 
 
-def _with_facts(status: Status, cells: _ratings.Cells) -> Status:
-    """The status with advice about duplicates, and about users and items without ratings."""
-    if cells.n_duplicates:
-        status = status.but("duplicates", duplicates_sentence(cells.n_duplicates))
-    for code, name, count in zip(
-        ("empty-rows", "empty-columns"), ("users", "items"), cells.n_empty, strict=True
-    ):
-        if count:
-            text = f"{name} without any rating: {count}. The prior answers for them."
-            status = status.but(code, text)
-    return status
+def quantities(draws: RatingsDraws) -> dict[str, FloatArray]:
+    """Quantities that do not depend on the rotation of the factors, each (chain, draw)."""
+    H, shape = draws.rank, (draws.n_chains, -1)
+    a, b = (x[:, :, :H].astype(np.float64) for x in (draws.rows, draws.columns))
+    grams = [np.matmul(np.swapaxes(x, 1, 2), x) / x.shape[1] for x in (a, b)]
+    signal = np.einsum("dhk,dhk->d", *grams) * draws.unit**2
+    noise = draws.unit**2 * draws.noise_variances
+    return {"noise_variance": noise.reshape(shape), "signal_variance": signal.reshape(shape)}
+
+
+def mixing(r_hat: dict[str, float] | None) -> Status:
+    """Advice if the chains are in different places."""
+    return _arviz.mixing(r_hat, LARGEST_R_HAT, "n_warmup and n_draws")
 
 
 def check_storable(fit: FactorizationFit) -> None:

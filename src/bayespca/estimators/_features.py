@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from bayespca.io.feature_files import BETWEEN, FeatureColumns, words_of
 from bayespca.missing.sampled.features import Features, Sparse, sparse_standardized
 
 from . import _identifiers, _ratings
-from ._kinds import is_frame
+from ._input_types import is_frame
 
 # Indicators stay sparse if a dense matrix would hold more numbers than this.
 MOST_DENSE = 10_000_000
@@ -49,7 +48,14 @@ def _joined(
     both = np.concatenate([ids, keys[new]])
     places[new] = ids.size + np.arange(new.size)
     if is_sparse(values):
-        _check_size(values.shape[1], name)
+        # A draw needs three copies of the products of all pairs of features.
+        p = values.shape[1]
+        needed = 3 * 8.0 * p**2
+        if needed > available_memory():
+            raise ValueError(
+                f"{name} has {p:,} columns, whose products would need {needed / 1e9:.1f} GB: leave "
+                "out those that few have."
+            )
         shape, ones = (both.size, places.size), np.ones(places.size)
         where = sp.csr_array((ones, (places, np.arange(places.size))), shape=shape)
         there = np.zeros(both.size)
@@ -58,16 +64,6 @@ def _joined(
     found = np.tile(values.mean(axis=0), (both.size, 1))
     found[places] = values
     return both, found
-
-
-def _check_size(p: int, name: str) -> None:
-    """Raise if products of all pairs of features exceed memory; a draw needs three copies."""
-    needed = 3 * 8.0 * p**2
-    if needed > available_memory():
-        raise ValueError(
-            f"{name} has {p:,} columns, whose products would need {needed / 1e9:.1f} GB: leave out "
-            "those that few have."
-        )
 
 
 def _read(
@@ -79,25 +75,26 @@ def _read(
     if is_sparse(given):
         return _keys(given.shape[0], ids, name, ordered), _sparse(given, name)
     if isinstance(given, np.ndarray) and given.ndim == 2:
-        return _keys(given.shape[0], ids, name, ordered), _floats(given, name)
+        keys = _keys(given.shape[0], ids, name, ordered)
+        if given.dtype.kind not in "biuf":
+            raise ValueError(f"{name} must hold numbers, got an array of {given.dtype}.")
+        floats = np.asarray(given, dtype=np.float64)
+        _check_finite(floats, name)
+        return keys, floats
     if not is_frame(given):
         raise ValueError(
             f"{name} must be a DataFrame whose index, or first column in polars, has the ids, an "
             f"array or a sparse matrix, got {type(given).__name__}."
         )
     if not hasattr(given, "index"):
-        return _of_frame(*_of_polars(given), name)
+        # A polars frame: its first column has the ids.
+        columns = [(called, given[called]) for called in given.columns]
+        return _of_frame(columns[0][1] if columns else [], columns[1:], name)
     if len(given.columns) and all(hasattr(dtype, "fill_value") for dtype in given.dtypes):
         keys = _identifiers.column(given.index, name)
         _check_once(keys, name)
         return keys, _sparse(given.sparse.to_coo(), name)
     return _of_frame(given.index, list(given.items()), name)
-
-
-def _of_polars(frame: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Ids and other columns of a polars frame; it has no index, so the first column has the ids."""
-    columns = [(name, frame[name]) for name in frame.columns]
-    return (columns[0][1] if columns else []), columns[1:]
 
 
 def _of_frame(
@@ -136,14 +133,6 @@ def _keys(n: int, ids: Identifiers, name: str, ordered: bool) -> Identifiers:
     return np.arange(n)
 
 
-def _floats(given: Any, name: str) -> FloatArray:
-    if given.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers, got an array of {given.dtype}.")
-    values = np.asarray(given, dtype=np.float64)
-    _check_finite(values, name)
-    return values
-
-
 def _sparse(given: Any, name: str) -> Sparse:
     values = sp.csr_array(given).astype(np.float64)
     _check_finite(np.asarray(values.data), name)
@@ -162,7 +151,9 @@ def _column(column: Any, keys: Identifiers, name: str, called: Any) -> FloatArra
     """A column as numbers, or as the words of each row."""
     values = _numbers(column)
     if values is None:
-        return _words(column.to_list())
+        cells = column.to_list()
+        is_list = any(isinstance(cell, str) and BETWEEN in cell for cell in cells)
+        return [_words_of(cell, is_list=is_list) for cell in cells]
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         raise ValueError(
@@ -183,13 +174,8 @@ def _numbers(column: Any) -> FloatArray | None:
     return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _words(cells: Sequence[Any]) -> list[tuple[str, ...]]:
-    """Words of each cell: one, or several in a list or separated by |."""
-    is_list = any(isinstance(cell, str) and BETWEEN in cell for cell in cells)
-    return [_words_of(cell, is_list=is_list) for cell in cells]
-
-
 def _words_of(cell: Any, *, is_list: bool) -> tuple[str, ...]:
+    """Words of a cell: one, or several in a list or separated by |."""
     if isinstance(cell, list | tuple | set | frozenset | np.ndarray):
         return tuple(dict.fromkeys(str(word) for word in cell if word is not None))
     if cell is None or (isinstance(cell, float) and np.isnan(cell)) or str(cell) == "<NA>":
@@ -199,19 +185,18 @@ def _words_of(cell: Any, *, is_list: bool) -> tuple[str, ...]:
 
 def _encoded(columns: Any, keys: Identifiers) -> FloatArray | Sparse:
     """A matrix of the numbers as they are, and a column of zeros and ones for each word."""
-    blocks: list[Any] = list(_blocks(columns, len(keys)))
-    width = sum(block.shape[1] for block in blocks)
-    if width * len(keys) <= MOST_DENSE:
-        return np.hstack([block.toarray() if is_sparse(block) else block for block in blocks])
-    return sp.hstack([sp.csr_array(block) for block in blocks], format="csr")
-
-
-def _blocks(columns: Any, n: int) -> Iterator[FloatArray | Sparse]:
+    n = len(keys)
+    blocks: list[Any] = []
     for _, values in columns:
         if isinstance(values, np.ndarray):
-            yield values[:, None]
+            blocks.append(values[:, None])
             continue
         different = {word: k for k, word in enumerate(sorted({w for row in values for w in row}))}
         rows = np.repeat(np.arange(n), [len(row) for row in values])
         places = np.array([different[word] for row in values for word in row], dtype=np.intp)
-        yield sp.csr_array((np.ones(rows.size), (rows, places)), shape=(n, len(different)))
+        ones = np.ones(rows.size)
+        blocks.append(sp.csr_array((ones, (rows, places)), shape=(n, len(different))))
+    width = sum(block.shape[1] for block in blocks)
+    if width * n <= MOST_DENSE:
+        return np.hstack([block.toarray() if is_sparse(block) else block for block in blocks])
+    return sp.hstack([sp.csr_array(block) for block in blocks], format="csr")

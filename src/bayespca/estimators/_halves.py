@@ -23,6 +23,7 @@ from bayespca.spectrum.rank_posterior import posterior_of_rank
 from bayespca.spectrum.records import Spectrum
 from bayespca.spectrum.solving import solve
 
+from . import _input
 from ._redundant import means_of_rows
 from .wording import ordinal, percent
 
@@ -128,7 +129,9 @@ def of_fit(
         return ranks.rank if ranks.determined else own
 
     if fit.noise.name != ISOTROPIC.name:
-        values = _dithered(values, rng)
+        # Values as they might have been before rounding, which fits account for, too.
+        steps = np.sqrt(12 * rounding_variances(values))
+        values = values + steps * (rng.random(values.shape) - 0.5) if steps.any() else values
     if fit.noise.series:
         fit, values = (
             _of_rows(fit, np.arange(1, len(values))),
@@ -161,23 +164,14 @@ def check_halves(data: Data, n_halves: int) -> None:
     """Raise ValueError unless the rows can be halved, `n_halves` times."""
     if n_halves < 1:
         raise ValueError(f"n_halves must be at least 1, got {n_halves!r}.")
-    if data.holes:
-        raise ValueError(
-            "Input X contains NaN: half samples need complete data. Fill the holes with "
-            "BayesianPCAImputer first, or compare ranks of halves that you fit yourself."
-        )
-    if data.where is Where.SPARSE:
-        raise ValueError("half samples need dense data: call toarray() first.")
-    if data.where is not Where.DENSE:
-        raise ValueError("half samples need data in memory: load all rows, or a subset.")
+    _input.check_resampled(
+        data,
+        "half samples",
+        "half samples need complete data. Fill the holes with BayesianPCAImputer first, or "
+        "compare ranks of halves that you fit yourself.",
+    )
     if data.values.shape[0] < FEWEST:
         raise ValueError(f"{data.values.shape[0]} rows are too few to halve: four are needed.")
-
-
-def _dithered(X: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Values as they might have been before rounding, which fits account for, too."""
-    steps = np.sqrt(12 * rounding_variances(X))
-    return X + steps * (rng.random(X.shape) - 0.5) if steps.any() else X
 
 
 def _of_rows(fit: PCAFit, rows: Index) -> PCAFit:

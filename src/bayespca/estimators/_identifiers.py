@@ -33,9 +33,15 @@ def column(values: Any, name: str) -> Ids:
             f"{name} must be a list, an array or a column, got {type(values).__name__}."
         )
     if isinstance(values, np.ma.MaskedArray):
-        values = [None if is_masked else value for value, is_masked in _with_masks(values)]
+        data, masks = np.ma.getdata(values).tolist(), np.ma.getmaskarray(values).tolist()
+        values = [None if mask else value for value, mask in zip(data, masks, strict=True)]
     if not isinstance(values, np.ndarray | list | tuple):
-        values = _as_numpy(values)
+        # A column of another library becomes an array, or a list of its items.
+        try:
+            found = np.asarray(values)
+        except (TypeError, ValueError):
+            found = np.empty((), dtype=object)
+        values = found if found.ndim == 1 else list(values)
     if not isinstance(values, np.ndarray):
         return _homogeneous(_objects(values))
     if values.dtype.kind in NUMBERS:
@@ -79,19 +85,6 @@ def places(values: Ids, ids: Ids, name: str) -> Places:
 
 
 # --- columns -----------------------------------------------------------------------------------
-
-
-def _with_masks(values: Any) -> Any:
-    return zip(np.ma.getdata(values).tolist(), np.ma.getmaskarray(values).tolist(), strict=True)
-
-
-def _as_numpy(values: Any) -> Any:
-    """A column of another library as a NumPy array, or its items as a list."""
-    try:
-        found = np.asarray(values)
-    except (TypeError, ValueError):
-        found = np.empty((), dtype=object)
-    return found if found.ndim == 1 else list(values)
 
 
 def _objects(values: Any) -> Ids:
@@ -143,7 +136,15 @@ def _distinct_objects(values: Ids, name: str) -> tuple[Ids, Ids]:
     try:
         known = {value: i for i, value in enumerate(dict.fromkeys(items))}
     except TypeError:
-        _refuse_unhashable(values, name)
+        for i, value in enumerate(values):
+            try:
+                hash(value)
+            except TypeError:
+                raise ValueError(
+                    f"{name} has {value!r} at position {i} (counting from 0), a "
+                    f"{type(value).__name__}, which cannot be an id: use numbers, strings or "
+                    "tuples."
+                ) from None
         raise
     found = np.fromiter(map(known.__getitem__, items), dtype=np.intp, count=len(items))
     return _objects(list(known)), found
@@ -192,7 +193,10 @@ def _check_types(
     """Raise for the first unknown id whose type no id of the fit has."""
     if {distinct.dtype.kind, ids.dtype.kind} <= set(NUMBERS) or not is_stranger.any():
         return
-    types = _types(ids)
+    # Each type among the ids, with the first id of that type.
+    types: dict[str, Any] = {}
+    for value in ids.tolist():
+        types.setdefault(_type_of(value), value)
     wrong = [i for i in np.flatnonzero(is_stranger) if _type_of(distinct[i]) not in types]
     if wrong:
         first = int(np.flatnonzero(np.isin(places, wrong))[0])
@@ -203,14 +207,6 @@ def _check_types(
             f"{type(value).__name__}, but the ids of the fit are {ours}: give ids in the type that "
             "they had in the fit."
         )
-
-
-def _types(ids: Ids) -> dict[str, Any]:
-    """Each type among the ids, with the first id of that type."""
-    found: dict[str, Any] = {}
-    for value in ids.tolist():
-        found.setdefault(_type_of(value), value)
-    return found
 
 
 def _type_of(value: Any) -> str:
@@ -229,14 +225,3 @@ def _is_nothing(value: Any) -> bool:
         return bool(value != value)  # noqa: PLR0124 (only NaN differs from itself)
     except (TypeError, ValueError):
         return True
-
-
-def _refuse_unhashable(values: Ids, name: str) -> None:
-    for i, value in enumerate(values):
-        try:
-            hash(value)
-        except TypeError:
-            raise ValueError(
-                f"{name} has {value!r} at position {i} (counting from 0), a "
-                f"{type(value).__name__}, which cannot be an id: use numbers, strings or tuples."
-            ) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from sklearn.utils import get_tags
-from sklearn.utils.validation import _get_feature_names, check_array, validate_data
+from sklearn.utils.validation import (
+    _get_feature_names,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
 from bayespca import io
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.arrays.types import Array, Input
+from bayespca.arrays.types import Array, DType, FloatArray, Input
 from bayespca.engines.decomposing import fits_in_memory
 from bayespca.sources.blocks import notes_on_columns, open_source
 from bayespca.sources.data import Data, Features, Names, Where, where_of
@@ -26,7 +30,7 @@ from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
 
-from ._kinds import as_numbers, refuse_others
+from ._input_types import as_numbers, refuse_others
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -79,21 +83,19 @@ def _read(
         return _read_dask(estimator, X)
     X = unmasked(X)
     if _is_path(X) and not Path(X).is_dir():
-        X = _read_whole(X, always=in_memory, streamed=_is_streamed(estimator))
+        streamed = getattr(estimator, "engine", None) == "streaming"
+        X = _read_whole(X, always=in_memory, streamed=streamed)
+    checks: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": 1}
     if isinstance(X, io.Table):
-        return _of_table(estimator, X, dense=dense)
-    if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
+        values, features = checked(estimator, X, accept_sparse="csr", **checks)
+        return in_place(values, features.names, dense=dense)
+    blocks = isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
+    if blocks and not (in_memory and isinstance(X, np.memmap)):
         return _read_blocks(X, in_memory=in_memory, twice=twice)
     if is_foreign_array(X):
         return in_place(_checked_foreign(X), dense=dense)
-    values, features = checked(
-        estimator,
-        X,
-        accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
-        dtype=FLOATS,
-        ensure_all_finite=False,
-        ensure_min_samples=1,
-    )
+    sparse = "csr" if get_tags(estimator).input_tags.sparse else False
+    values, features = checked(estimator, X, accept_sparse=sparse, dtype=FLOATS, **checks)
     return in_place(values, features.names, dense=dense)
 
 
@@ -117,7 +119,13 @@ def checked(
     The estimator is only read, for its name and the expected features.
     """
     if isinstance(X, io.Table):
-        return _checked_table(estimator, X, reset=reset, **checks)
+        # Columns are matched by name, unless `reset`.
+        values = X.values if reset else _arranged(estimator, X)
+        if is_sparse(values) and "accept_sparse" not in checks:
+            values = values.toarray()
+        values = check_array(values, input_name="X", estimator=estimator, **checks)
+        known = Features(int(values.shape[1]), _as_names(X.names))
+        return values, known if reset else features_of(estimator)
     refuse_others(X)
     tensor = checks.get("allow_nd", False)
     if not reset:
@@ -127,18 +135,6 @@ def checked(
     checking = partial(check_array, X, input_name="X", estimator=estimator, **checks)
     values = as_numbers(checking, X, tensor=tensor)
     return values, Features(int(values.shape[1]), names)
-
-
-def _checked_table(
-    estimator: BaseEstimator, table: io.Table, *, reset: bool, **checks: Any
-) -> tuple[Array, Features]:
-    """`checked` for a table from a file; its columns are matched by name, unless `reset`."""
-    values = table.values if reset else _arranged(estimator, table)
-    if is_sparse(values) and "accept_sparse" not in checks:
-        values = values.toarray()
-    values = check_array(values, input_name="X", estimator=estimator, **checks)
-    known = Features(int(values.shape[1]), _as_names(table.names))
-    return values, known if reset else features_of(estimator)
 
 
 def read_with_holes(
@@ -154,6 +150,13 @@ def read_with_holes(
         ensure_min_samples=least_rows,
     )
     return in_place(np.asarray(X), features.names)
+
+
+def read_wide(estimator: BaseEstimator, X: Input) -> tuple[FloatArray, DType]:
+    """Rows for a fitted estimator in float64, in which it computes, and the dtype of results."""
+    check_is_fitted(estimator)
+    values = read_with_holes(estimator, X, reset=False).values
+    return np.asarray(values, np.float64), values.dtype
 
 
 def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
@@ -204,11 +207,6 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)
 
 
-def _is_streamed(estimator: BaseEstimator) -> bool:
-    """Whether the estimator's engine reads files in blocks."""
-    return getattr(estimator, "engine", None) == "streaming"
-
-
 def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -> Input:
     """The table in a file, or the path if the file can and should be read in blocks."""
     file = io.open_file(path)
@@ -219,13 +217,6 @@ def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -
     empty = [name for name, why in table.aside.items() if why == "empty"]
     _warn_about_columns([*notes, *(f"column {name!r} was skipped (empty)" for name in empty)])
     return table
-
-
-def _of_table(estimator: BaseEstimator, table: io.Table, *, dense: bool) -> Data:
-    values, features = checked(
-        estimator, table, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
-    )
-    return in_place(values, features.names, dense=dense)
 
 
 def _as_names(names: Sequence[str] | None) -> Names | None:
@@ -242,10 +233,6 @@ def _is_path(X: Input) -> bool:
     return isinstance(X, str | os.PathLike)
 
 
-def _is_blocks(X: Input) -> bool:
-    return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
-
-
 # --- holes, and values that are not finite -----------------------------------------------------
 
 
@@ -253,6 +240,16 @@ def check_complete(data: Data) -> None:
     """Raise if data in memory have a hole, with the place of the first one."""
     if data.holes:
         raise ValueError(_not_finite_sentence(data.values, NotFinite(nan=data.holes)))
+
+
+def check_resampled(data: Data, who: str, holes: str) -> None:
+    """Raise unless data are complete, dense and in memory; `holes` is what to do about holes."""
+    if data.holes:
+        raise ValueError(f"Input X contains NaN: {holes}")
+    if data.where is Where.SPARSE:
+        raise ValueError(f"{who} need dense data: call toarray() first.")
+    if data.where is not Where.DENSE:
+        raise ValueError(f"{who} need data in memory: load all rows, or a subset.")
 
 
 def check_any_value(data: Data) -> None:
@@ -306,7 +303,17 @@ def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
         values = values.toarray() if is_sparse(values) else values
         return check_array(values, dtype=FLOATS, ensure_all_finite=finite)
     if is_foreign_array(X):
-        return _read_new_foreign(estimator, X, method)
+        X = _checked_foreign(X)
+        if X.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input."
+            )
+        data = in_place(X)
+        if not estimator._reads_holes():
+            check_complete(data)
+        check_same_place(estimator, X, method)
+        return X
     check_same_place(estimator, np.empty(0), method)
     refuse_others(X)
     given: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "ensure_all_finite": finite}
@@ -314,36 +321,19 @@ def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
     return X.toarray() if is_sparse(X) else X
 
 
-def _read_new_foreign(estimator: BaseEstimator, X: Input, method: str) -> Array:
-    X = _checked_foreign(X)
-    if X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    data = in_place(X)
-    if not estimator._reads_holes():
-        check_complete(data)
-    check_same_place(estimator, X, method)
-    return X
-
-
 def _arranged(estimator: BaseEstimator, table: io.Table) -> Array:
     """The features of the fit from a table, matched by name if both have names."""
     wanted = getattr(estimator, "feature_names_in_", None)
     p = estimator.n_features_in_
-    if wanted is None or table.names is None:
-        if table.shape[1] != p:
-            raise ValueError(
-                f"the table has {table.shape[1]} columns of numbers, but the model was fitted on "
-                f"{p}."
-            )
-        values = table.values
-    else:
+    if wanted is not None and table.names is not None:
         place = {name: j for j, name in enumerate(table.names)}
         check_all_there(wanted, place)
-        values = table.values[:, [place[str(name)] for name in wanted]]
-    return values
+        return table.values[:, [place[str(name)] for name in wanted]]
+    if table.shape[1] != p:
+        raise ValueError(
+            f"the table has {table.shape[1]} columns of numbers, but the model was fitted on {p}."
+        )
+    return table.values
 
 
 def check_all_there(wanted: Sequence[Any], known: Collection[str]) -> None:
@@ -411,11 +401,6 @@ def as_numpy(X: Input) -> Input:
     """Arrays of other libraries as NumPy arrays; other input unchanged, but Dask is refused."""
     refuse_dask(X)
     return to_numpy(X) if is_foreign_array(X) else X
-
-
-def in_numpy(data: Data) -> Data:
-    """The same data, with arrays of other libraries as NumPy arrays."""
-    return replace(data, values=as_numpy(data.values))
 
 
 def refuse_dask(X: Input) -> None:

@@ -30,7 +30,11 @@ def rows(estimator: BaseEstimator, X: Input, method: str, **options: object) -> 
 def _checked(estimator: BaseEstimator, X: Input) -> Partitions:
     """The blocks of a collection; raise unless it has the features of the fit."""
     data = partitioned(X, wide=False)
-    _check_width(estimator, data)
+    if data.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
     meta = X._meta if is_dask_table(X) else np.empty((0, data.n_features), data.dtype)
     _check_feature_names(estimator, meta, reset=False)
     return data
@@ -82,14 +86,6 @@ def scores(estimator: BaseEstimator, X: Input, method: str) -> DaskArray:
             f"got one with {data.n_features}."
         )
     return applied(estimator, data, method, {})
-
-
-def _check_width(estimator: BaseEstimator, data: Partitions) -> None:
-    if data.n_features != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
 
 
 def applied(

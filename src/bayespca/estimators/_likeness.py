@@ -16,9 +16,10 @@ from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
 from bayespca.noise.lookalikes import likeness
-from bayespca.sources.data import Data, Where
+from bayespca.sources.data import Data
 from bayespca.spectrum.forms import ClosedForm
 
+from . import _input
 from ._lookalikes import Lookalikes
 from ._redundant import means_of_rows
 
@@ -59,7 +60,12 @@ def of_fit(
             strengths = like.likely_strengths(rng)
             truth.append(like.number(strengths))
             weights.append(probability / size)
-            found.append(ranks(_with_copies(like.table(strengths, rng), fit)))
+            table = like.table(strengths, rng)
+            if combined := fit.posterior.combined:
+                table = combined.completed(table, offset=True)
+            if (rows := fit.first_rows).size:
+                table = table[np.searchsorted(np.unique(rows), rows)]
+            found.append(ranks(table))
     columns = {name: np.array([each[name] for each in found]) for name in found[0]}
     return Lookalikes(np.array(truth), np.array(weights), columns)
 
@@ -85,25 +91,15 @@ def _sizes(shares: FloatArray, total: int) -> Numbers:
     return least + np.diff(rest, prepend=0).astype(int)
 
 
-def _with_copies(X: FloatArray, fit: PCAFit) -> FloatArray:
-    """A table with the columns that follow from others, and with the rows that copy others."""
-    combined, rows = fit.posterior.combined, fit.first_rows
-    X = combined.completed(X, offset=True) if combined else X
-    return X[np.searchsorted(np.unique(rows), rows)] if rows.size else X
-
-
 def check_lookalikes(data: Data, n_tables: int) -> None:
     """Raise ValueError unless tables like the data can be drawn, `n_tables` of them."""
     if n_tables < 1:
         raise ValueError(f"lookalikes must be at least 1, or 0 for none, got {n_tables!r}.")
-    if data.holes:
-        raise ValueError(
-            "Input X contains NaN: look-alikes are drawn from complete data. Fill the holes with "
-            "BayesianPCAImputer first, or leave out the look-alikes."
-        )
-    if data.where is Where.SPARSE:
-        raise ValueError("look-alikes need dense data: call toarray() first.")
-    if data.where is not Where.DENSE:
-        raise ValueError("look-alikes need data in memory: load all rows, or a subset.")
+    _input.check_resampled(
+        data,
+        "look-alikes",
+        "look-alikes are drawn from complete data. Fill the holes with BayesianPCAImputer first, "
+        "or leave out the look-alikes.",
+    )
     if data.values.shape[0] < FEWEST_ROWS:
         raise ValueError(f"{data.values.shape[0]} rows are too few to draw tables like them.")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Input, Names
 from bayespca.discrete import reading
 from bayespca.discrete.columns import NAMES, TableColumn
-from bayespca.io.records import Table
 from bayespca.sources.partitions import is_dask
 from bayespca.views.fit import ViewsFit
 
 from . import _columns, _input, _tables, _views
 from ._base import AnyEstimator
-from ._constraints import Constraint, one_of
-from ._kinds import is_frame
+from ._options import Constraint, one_of
 from ._tables import RawColumn, RawTable
 from ._views import OF, View, Views
 from .wording import feature_names
@@ -36,12 +32,8 @@ def only_numbers(likelihood: Any) -> bool:
     """Whether the option says that all views hold numbers."""
     if isinstance(likelihood, str):
         return likelihood == "normal"
-    return all(_all_normal(name) for name in likelihood.values())
-
-
-def _all_normal(asked: Any) -> bool:
-    """Whether all columns of a view are numbers; a dictionary may leave some open."""
-    return isinstance(asked, str) and asked == "normal"
+    # A dictionary by column may leave some open.
+    return all(isinstance(name, str) and name == "normal" for name in likelihood.values())
 
 
 def check_likelihood(likelihood: Any, names: Names) -> None:
@@ -89,22 +81,25 @@ class Reader:
 
     def table(self, name: str, table: Input) -> View:
         """A view whose values are codes, or zeros before a fit, when likelihoods are unknown."""
-        samples, features, table = _parts(table)
+        samples, features, table = _views.parts(table)
         if np.ndim(table) == 2 and not np.shape(table)[1]:
             raise ValueError(f"view {name!r} has no columns: leave it out.")
         if self.fit is not None:
             known, count = _input.features_of(self.estimator), int(np.shape(table)[1])
             order = _views.order_of_columns(name, features, count, self.fit, known)
-            table = table if order is None else _columns_in(table, order)
-            features = features if features is None or order is None else features[order]
-        with _naming(name):
+            if order is not None:
+                table = table.iloc[:, order] if hasattr(table, "iloc") else table[:, order]
+                features = None if features is None else features[order]
+        try:
             raw = _tables.read(self.estimator, table, reset=True)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"view {name!r}: {error}") from error
         own = np.arange(len(raw.columns)) if features is None else features
         return self._kept(name, raw, [f"{name}{OF}{one}" for one in own], samples, features)
 
     def matrix(self, X: Input) -> View:
         """Same as `table`, for one matrix with the columns of all views."""
-        _, features, table = _parts(X)
+        _, features, table = _views.parts(X)
         raw = _tables.read(self.estimator, table, reset=self.fit is None)
         names = [column.name for column in raw.columns]
         return self._kept(_views.ONLY, raw, names, None, features)
@@ -138,7 +133,13 @@ class Reader:
         """Descriptions of the columns of all views."""
         check_likelihood(likelihood, given.names)
         columns = [column for raw in self.raw.values() for column in raw.columns]
-        _check_columns(likelihood, columns, given)
+        for view, asked in {} if isinstance(likelihood, str) else likelihood.items():
+            own = {_own(columns[j].name, str(view)) for j in given.columns(str(view))}
+            for key in asked if isinstance(asked, Mapping) else ():
+                if str(key) not in own:
+                    raise ValueError(
+                        f"likelihood names the column {key!r}, which view {view!r} does not have."
+                    )
         views = [str(given.names[v]) for v in given.view]
         return tuple(
             _columns.described_column(column, _asked(likelihood, view, column.name))
@@ -190,37 +191,6 @@ class Reader:
         return found.astype(raw.table.dtypes) if _views.is_pandas(found) else found
 
 
-@contextmanager
-def _naming(view: str) -> Iterator[None]:
-    """Make errors name the view that they are about."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"view {view!r}: {error}") from error
-
-
-def _parts(table: Input) -> tuple[Names | None, Names | None, Any]:
-    """Names of the samples and of the columns of a table, and the table itself."""
-    if isinstance(table, View):
-        return (table.samples, *_parts(table.values)[1:])
-    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
-        values = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
-        return np.array(table.obs_names, object), np.array(table.var_names, object), values
-    if isinstance(table, Table):
-        values = table.values.toarray() if is_sparse(table.values) else table.values
-        ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
-        return ids, names, values
-    table = _input.unmasked(_input.as_numpy(table))
-    table = table.toarray() if is_sparse(table) else table
-    names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
-    return _views.samples_of(table), names, table
-
-
-def _columns_in(table: Any, order: list[int]) -> Any:
-    """The table with its columns in the given order."""
-    return table.iloc[:, order] if hasattr(table, "iloc") else table[:, order]
-
-
 def _aligned(table: Any, own: Names, every: Names) -> Any:
     """A table with a row for every sample; rows that it lacks are empty."""
     if hasattr(table, "reindex"):
@@ -253,20 +223,6 @@ def _asked(likelihood: Any, view: str, column: str) -> str | None:
 def _own(column: str, view: str) -> str:
     """The name of a column in its own table."""
     return column.removeprefix(f"{view}{OF}")
-
-
-def _check_columns(likelihood: Any, columns: Sequence[RawColumn], given: Views) -> None:
-    """Raise if the option names columns that a view does not have."""
-    if isinstance(likelihood, str):
-        return
-    for view, asked in likelihood.items():
-        if isinstance(asked, Mapping):
-            own = {_own(columns[j].name, str(view)) for j in given.columns(str(view))}
-            for key in asked:
-                if str(key) not in own:
-                    raise ValueError(
-                        f"likelihood names the column {key!r}, which view {view!r} does not have."
-                    )
 
 
 def in_units_of_noise(columns: Sequence[TableColumn], std: FloatArray) -> tuple[TableColumn, ...]:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from bayespca.spectrum.records import Advice
 
 from . import wording
-from .summary import FittedPCA, Summary, summarize
+from .summary import FittedPCA, summarize
 
 # Number of singular values that fit side by side.
 SHOWN = 40
@@ -49,8 +49,15 @@ def fragment(model: BaseEstimator) -> str:
     if hasattr(model, "spectrum_"):
         summary = summarize(model)
         said = [Advice("noise", sentence)] if (sentence := wording.noise_sentence(summary)) else []
+        numbers = (
+            wording.kept(summary.rank, summary.how_sure),
+            f"{wording.percent(summary.explained)} of the variance",
+            f"noise {wording.noise_level(summary)} (standard deviation)",
+            f"{wording.plural(summary.n_samples, 'sample')} × "
+            f"{wording.plural(summary.n_features, 'feature')}",
+        )
         notes = (*said, *summary.notes)
-        return _card(wording.headline(summary), _numbers(summary), notes, _scree(model))
+        return _card(wording.headline(summary), " · ".join(numbers), notes, _scree(model))
     return _card(*_generic(model))
 
 
@@ -90,18 +97,6 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
     return title, " · ".join(parts), [*advice]
 
 
-def _numbers(summary: Summary) -> str:
-    parts = [
-        wording.kept(summary.rank, summary.how_sure),
-        f"{wording.percent(summary.explained)} of the variance",
-        f"noise {wording.noise_level(summary)} (standard deviation)",
-        wording.plural(summary.n_samples, "sample")
-        + " × "
-        + wording.plural(summary.n_features, "feature"),
-    ]
-    return " · ".join(parts)
-
-
 def _scree(model: FittedPCA) -> str:
     """Singular values as stems: those above the dashed threshold are kept."""
     spectrum, k = model.spectrum_, model.n_components_
@@ -112,11 +107,14 @@ def _scree(model: FittedPCA) -> str:
     heights, cut = _heights(gamma / gamma[0], float(model.threshold_) / spectrum.scale / gamma[0])
     across = (np.arange(gamma.size) + 0.5) / gamma.size * (WIDTH - 2 * MARGIN) + MARGIN
     floor, room = HEIGHT - MARGIN, HEIGHT - 2 * MARGIN
-    stems = "".join(
-        _stem(x, floor, floor - height * room, "accent" if h < k else "faint")
-        for h, (x, height) in enumerate(zip(across, heights, strict=True))
-    )
-    line = ""
+    stems, line = "", ""
+    for h, (x, height) in enumerate(zip(across, heights, strict=True)):
+        color, top = "accent" if h < k else "faint", floor - height * room
+        stems += (
+            f'<g style="stroke:var(--{color});fill:var(--{color})"><line x1="{x:.1f}" '
+            f'x2="{x:.1f}" y1="{floor:.1f}" y2="{top:.1f}" stroke-width="2"/>'
+            f'<circle cx="{x:.1f}" cy="{top:.1f}" r="2.5"/></g>'
+        )
     if cut is not None:
         y = f"{floor - cut * room:.1f}"
         line = (
@@ -138,11 +136,3 @@ def _heights(values: Any, cut: float) -> tuple[Any, float | None]:
         values, cut = (1 - np.log(np.maximum(v, bottom)) / np.log(bottom) for v in (values, cut))
     top = max(1.0, float(cut)) if known else 1.0
     return values / top, float(cut) / top if known else None
-
-
-def _stem(x: float, y1: float, y2: float, color: str) -> str:
-    return (
-        f'<g style="stroke:var(--{color});fill:var(--{color})"><line x1="{x:.1f}" x2="{x:.1f}" '
-        f'y1="{y1:.1f}" y2="{y2:.1f}" stroke-width="2"/>'
-        f'<circle cx="{x:.1f}" cy="{y2:.1f}" r="2.5"/></g>'
-    )

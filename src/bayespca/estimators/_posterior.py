@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, has_nan, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
-from bayespca.lowrank import imputing
+from bayespca.lowrank import holes_posterior, imputing
+from bayespca.lowrank import posterior as complete
 from bayespca.lowrank.from_complete import general
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.imputing import Unknown, wider
@@ -23,36 +25,45 @@ from bayespca.lowrank.intervals import (
     of_new_rows,
     unknown,
 )
-from bayespca.lowrank.records import PCAPosterior
+from bayespca.lowrank.recognising import digests_of_few
+from bayespca.lowrank.records import PCAFit, PCAPosterior, VariationalFit
 from bayespca.sources.cluster import computed
+from bayespca.sources.data import Data
 from bayespca.sources.partitions import is_dask
 from bayespca.spectrum.records import holding
 
 from . import _input, _lazy, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted
-from ._iterating import Iterating
-from ._reading import functions
-from ._transforming import Transforming
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted, Iterating, Transforming
+
+P = TypeVar("P", PCAFit, VariationalFit)
 
 # A function of the module that reads a posterior, the posterior, and rows.
 Reading: TypeAlias = Callable[[ModuleType, PCAPosterior, Array], ArrayOrPair]
 
 
+def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCAPosterior]:
+    """A module with `scores`, `log_density` and so on, and the posterior in the form it takes.
+
+    Rows with holes need the general form of a posterior that was found on complete data.
+    """
+    if isinstance(posterior, HolesPosterior):
+        return holes_posterior, posterior
+    if X is not None and has_nan(X):
+        return holes_posterior, general(posterior)
+    return complete, posterior
+
+
+def knowing_rows(data: Data, fit: P) -> P:
+    """A fit that recognises the rows it was fitted to, if they are few and in memory."""
+    if fit.posterior.learned_from.size or not data.where.in_memory:
+        return fit
+    known = replace(fit.posterior, learned_from=digests_of_few(data.values))
+    return replace(fit, posterior=known)
+
+
 def placed(name: str) -> Callable[[Any], Array]:
     """A reader of a record's array, with the library, device and dtype of the components."""
     return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
-
-
-def line(fit: Any, method: str, found: str, seconds: float) -> str:
-    """The line that `verbose` prints about a fit; `found` follows its rank."""
-    return (
-        f"bayespca: {fit.n_samples}×{fit.n_features}, {method}, engine {fit.engine}: rank "
-        f"{fit.n_components}{found}, {seconds:.2f} s"
-    )
-
-
-def _denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
-    return read.reconstruct(posterior, read.scores(posterior, X))
 
 
 class PosteriorReader(Transforming, Iterating[F]):
@@ -134,11 +145,12 @@ class PosteriorReader(Transforming, Iterating[F]):
 
         All methods that take rows are lazy on Dask collections and return Dask arrays.
         """
-        found = self._scores_and_std if return_std else self._scores
-        return self._of_rows(X, "transform", found, return_std=return_std)
 
-    def _scores(self, read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
-        return read.scores(posterior, X) / self._unit()
+        def scores(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
+            return read.scores(posterior, X) / self._unit()
+
+        found = self._scores_and_std if return_std else scores
+        return self._of_rows(X, "transform", found, return_std=return_std)
 
     def _scores_and_std(
         self, read: ModuleType, posterior: PCAPosterior, X: Array
@@ -166,7 +178,11 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     def denoise(self, X: Input) -> Array:
         """Posterior mean of rows without their noise."""
-        return self._of_rows(X, "denoise", _denoised)
+
+        def denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
+            return read.reconstruct(posterior, read.scores(posterior, X))
+
+        return self._of_rows(X, "denoise", denoised)
 
     def _of_rows(self, X: Input, method: str, found: Reading, **options: object) -> ArrayOrPair:
         """Check rows and apply `found` to them, with the posterior and the module that reads it.
@@ -211,12 +227,12 @@ class PosteriorReader(Transforming, Iterating[F]):
         collections the result is lazy, and the draws also depend on where blocks begin.
         """
         check_is_fitted(self)
-        if is_dask(X):
-            seed = self.random_state if random_state is None else random_state
-            return _lazy.imputations(self, X, n, _validation.generator(seed))
-        X = _input.read_new(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
-        rng, (posterior, unknown) = _validation.generator(seed), self.uncertain_posterior()
+        rng = _validation.generator(seed)
+        if is_dask(X):
+            return _lazy.imputations(self, X, n, rng)
+        X = _input.read_new(self, X, "sample_imputations")
+        posterior, unknown = self.uncertain_posterior()
         draws = [imputing.sample_imputation(posterior, X, rng, unknown=unknown) for _ in range(n)]
         xp = array_namespace(X)
         return xp.stack(draws) if draws else xp.empty((0, *X.shape), dtype=X.dtype)

@@ -1,4 +1,4 @@
-"""Ratings as users pass them, and messages about input that cannot be ratings."""
+"""Ratings and their times as users pass them, and messages about what cannot be ratings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
 from bayespca.sources.finite import not_finite
 
 from . import _identifiers, _input
-from ._kinds import as_numbers, refuse_others
+from ._input_types import as_numbers, refuse_others
 
 Indices = NDArray[np.int32]
 
@@ -58,14 +58,18 @@ class Cells:
 
 
 def from_columns(
-    users: Input, items: Input, ratings: Input, bounds: Any, times: FloatArray | None = None
+    users: Input, items: Input, ratings: Input, bounds: Any, times: Input = None
 ) -> Cells:
-    """Ratings from three columns of one length, with their times if these are known.
+    """Ratings from three columns of one length, with a fourth of their times if these are known.
 
     A pair that was rated more than once gets the means of its ratings and times.
     """
+    when = None if times is None else times_of_ratings(times, len(ratings))
     named = {"users": users, "items": items, "ratings": ratings}
-    columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
+    columns = {name: _identifiers.column(given, name) for name, given in named.items()}
+    for name, given in columns.items():
+        if given.ndim != 1:
+            raise ValueError(f"{name} must be one column, got an array of shape {given.shape}.")
     sizes = {name: given.size for name, given in columns.items()}
     if len(set(sizes.values())) > 1:
         lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
@@ -74,9 +78,9 @@ def from_columns(
     user_ids, rows = _identifiers.numbered(columns["users"], "users")
     item_ids, places = _identifiers.numbered(columns["items"], "items")
     found = _merged(rows, places, values, user_ids, item_ids, bounds)
-    if times is None:
+    if when is None:
         return found
-    return replace(found, times=averaged(rows, places, times, found.shape)[0].data)
+    return replace(found, times=averaged(rows, places, when, found.shape)[0].data)
 
 
 def from_matrix(X: Input, bounds: Any) -> Cells:
@@ -146,12 +150,6 @@ def as_bounds(bounds: Any) -> Any:
     return bounds if bounds is None or isinstance(bounds, str) else tuple(map(float, bounds))
 
 
-def _flat(values: Numbers, name: str) -> Numbers:
-    if values.ndim != 1:
-        raise ValueError(f"{name} must be one column, got an array of shape {values.shape}.")
-    return values
-
-
 def _labels(X: Input, shape: tuple[int, int]) -> tuple[Identifiers, Identifiers]:
     """Ids of users and items: the labels of a DataFrame, else numbers of rows and columns."""
     found = []
@@ -180,16 +178,54 @@ def _merged(
     if not values.size:
         raise ValueError("there are no ratings: at least one is needed.")
     if bounds == "auto":
-        bounds = _bounds(values)
+        # For numbers without a scale, a part usually shows it at once.
+        parts = values[: 100 * SCALE], values
+        is_scale = all(np.unique(part).size <= SCALE for part in parts)
+        bounds = (float(values.min()), float(values.max())) if is_scale else None
     means, n_duplicates = averaged(rows, columns, values, (users.size, items.size))
     starts = means.indptr.astype(np.int64)
     seen = means.indices.astype(np.int32)
     return Cells(users, items, starts, seen, means.data, n_duplicates, bounds)
 
 
-def _bounds(values: FloatArray) -> tuple[float, float] | None:
-    # For numbers without a scale, a part usually shows it at once.
-    for part in (values[: 100 * SCALE], values):
-        if np.unique(part).size > SCALE:
-            return None
-    return float(values.min()), float(values.max())
+# --- times -------------------------------------------------------------------------------------
+
+
+def times_of_ratings(times: Input, count: int) -> FloatArray:
+    """Times as numbers, one for each of `count` ratings."""
+    found = _times(times)
+    if found.shape != (count,):
+        raise ValueError(
+            f"times must be one column, as long as ratings: got shape {found.shape} for {count} "
+            "ratings."
+        )
+    if count and found.min() == found.max():
+        raise ValueError("times are all the same: leave them out.")
+    return found
+
+
+def times_of_pairs(times: Input, shape: tuple[int, ...]) -> FloatArray:
+    """Times as numbers, broadcast to the shape of the pairs."""
+    found = _times(times)
+    try:
+        return np.broadcast_to(found, shape)
+    except ValueError:
+        raise ValueError(
+            f"times must be one for all pairs or one for each: got shape {found.shape} for pairs "
+            f"of shape {shape}."
+        ) from None
+
+
+def _times(times: Input) -> FloatArray:
+    """Times as numbers; dates become seconds."""
+    given = np.asarray(times)
+    if given.dtype.kind == "M":
+        lost = np.flatnonzero(np.isnat(given.ravel()))
+        if lost.size:
+            raise ValueError(
+                f"times has no value at position {lost[0]} (counting from 0): every rating needs "
+                "a time."
+            )
+        return np.asarray(given.astype("datetime64[us]").astype(np.int64) / 1e6)
+    where = "position {} (counting from 0)".format
+    return numbers(given.ravel(), "times", where).reshape(given.shape)

@@ -25,7 +25,7 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._base import AnyEstimator
-from ._kinds import is_frame
+from ._input_types import is_frame
 
 Level = str | float | bool
 DATES = ("date", "time", "duration", "period", "interval")
@@ -100,15 +100,13 @@ class RawTable:
 def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
     """Read a table with columns of any kind; they must be those of the fit, unless `reset`."""
     if is_sparse(X.values if isinstance(X, Table) else X):
-        return _of_sparse(estimator, X, reset)
+        # All cells of a sparse matrix are known: counts, or zeros and ones.
+        checks = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": True}
+        values, features = _input.checked(estimator, X, reset=reset, **checks)
+        return RawTable([], csr_array(values), features)
     X = _input.unmasked(_input.as_numpy(X))
-    return _of_frame(estimator, X, reset) if is_frame(X) else _of_array(estimator, X, reset)
-
-
-# --- frames ------------------------------------------------------------------------------------
-
-
-def _of_frame(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
+    if not is_frame(X):
+        return _of_array(estimator, X, reset)
     if not (X.shape[0] and X.shape[1]):
         raise ValueError(
             f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
@@ -120,6 +118,9 @@ def _of_frame(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
     names = [str(name) for name in X.columns]
     columns = [_of_series(name, series_of(X, j)) for j, name in enumerate(names)]
     return RawTable(columns, X, Features(len(names), np.array(names, dtype=object)))
+
+
+# --- frames ------------------------------------------------------------------------------------
 
 
 def series_of(X: Any, j: int) -> Any:
@@ -234,13 +235,6 @@ def _of_array(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
     return RawTable(columns, values, features, dtype)
 
 
-def _of_sparse(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
-    """A sparse matrix of counts, or of zeros and ones, in which all cells are known."""
-    checks = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": True}
-    values, features = _input.checked(estimator, X, reset=reset, **checks)
-    return RawTable([], csr_array(values), features)
-
-
 def _names_of(features: Features) -> list[str]:
     if features.names is not None:  # a table from a file
         return [str(name) for name in features.names]
@@ -267,12 +261,17 @@ def filled(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> 
         return raw.table.copy()
     if not is_frame(raw.table):
         return _filled_array(raw, columns, codes)
-    out = raw.table.copy() if hasattr(raw.table, "iloc") else raw.table.clone()
+    is_pandas = hasattr(raw.table, "iloc")
+    out = raw.table.copy() if is_pandas else raw.table.clone()
     for j, (before, column) in enumerate(zip(raw.columns, columns, strict=True)):
         rows = np.flatnonzero(before.holes)
         if rows.size:
             values = own_values(before, column, codes[rows, j])
-            out = _with_series(out, j, _filled_series(series_of(raw.table, j), rows, values))
+            series = _filled_series(series_of(raw.table, j), rows, values)
+            if is_pandas:
+                out.isetitem(j, series)
+            else:
+                out = out.with_columns(series)
     return out
 
 
@@ -308,10 +307,3 @@ def _filled_series(series: Any, rows: Index, values: list[Any]) -> Any:
         new = new.cat.add_categories(unknown) if unknown else new
     new.iloc[rows] = values
     return new
-
-
-def _with_series(frame: Any, j: int, series: Any) -> Any:
-    if not hasattr(frame, "isetitem"):
-        return frame.with_columns(series)
-    frame.isetitem(j, series)
-    return frame

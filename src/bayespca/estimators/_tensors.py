@@ -1,4 +1,4 @@
-"""Tensors and options of `BayesianTucker`: checks whose messages give place and remedy."""
+"""Tensors for `BayesianTucker`: read, checked and squeezed; those with two modes as matrices."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import array_namespace, cast, to_namespace, to_numpy
-from bayespca.arrays.types import Array, Input
+from bayespca.arrays.namespaces import array_namespace, cast, has_nan, to_namespace, to_numpy
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Array, FloatArray, Input
+from bayespca.lowrank.noise_models import ISOTROPIC as EQUAL
+from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.data import Features
 from bayespca.sources.finite import not_finite
+from bayespca.tensors.fit import PER_MODE, TuckerFit, TuckerNoise
+from bayespca.tensors.posterior import completed
 
 from . import _input
 from ._base import AnyEstimator
+from ._posterior import functions
+from .pca import BayesianPCA
 
 Shape = tuple[int, ...]
 
@@ -38,7 +45,14 @@ def read_tensor(
             ensure_all_finite=False,
         )
     T = with_holes(T, mask)
-    check_values(T, any_value=reset)
+    xp = array_namespace(T)
+    wrong = xp.isinf(T)
+    if bool(xp.any(wrong)):
+        place = np.unravel_index(int(np.argmax(to_numpy(wrong))), tuple(T.shape))
+        at = ", ".join(str(int(i)) for i in place)
+        raise ValueError(f"Input X contains infinity, first at ({at}), counting from 0: remove it.")
+    if reset and bool(xp.all(xp.isnan(T))):
+        raise ValueError("Input X contains NaN only: there is no value to learn from.")
     _input.check_range(not_finite(T))
     return T, features
 
@@ -70,27 +84,6 @@ def with_holes(T: Array, mask: Input) -> Array:
     return xp.where(there, T, xp.full_like(T, np.nan))
 
 
-def check_values(T: Array, *, any_value: bool) -> None:
-    """Raise for infinities and, if `any_value`, for a tensor without any value."""
-    xp = array_namespace(T)
-    wrong = xp.isinf(T)
-    if bool(xp.any(wrong)):
-        place = np.unravel_index(int(np.argmax(to_numpy(wrong))), tuple(T.shape))
-        at = ", ".join(str(int(i)) for i in place)
-        raise ValueError(f"Input X contains infinity, first at ({at}), counting from 0: remove it.")
-    if any_value and bool(xp.all(xp.isnan(T))):
-        raise ValueError("Input X contains NaN only: there is no value to learn from.")
-
-
-def check_slices(T: Array, shape: Shape, name: str) -> None:
-    """Raise unless slices along the first mode have the shape of those of the fit."""
-    if tuple(T.shape[1:]) != shape:
-        raise ValueError(
-            f"slices along the first mode have the shape {tuple(T.shape[1:])}, but {name} was "
-            f"fitted with {shape}."
-        )
-
-
 def squeezed_shape(shape: Shape) -> Shape:
     """Drop modes of size 1 after the first, which carry no information; keep at least two."""
     kept = (shape[0], *(size for size in shape[1:] if size > 1))
@@ -103,41 +96,16 @@ def checked_ranks(ranks: Any, shape: Shape) -> tuple[int | None, ...]:
         return (None,) * len(shape)
     if len(ranks) != len(shape):
         raise ValueError(f"ranks has {len(ranks)} entries, but the tensor has {len(shape)} modes.")
-    return tuple(
-        _checked_rank(rank, size, n)
-        for n, (rank, size) in enumerate(zip(ranks, shape, strict=True))
-    )
-
-
-def _checked_rank(rank: Any, size: int, n: int) -> int | None:
-    if rank is None:
-        return None
-    if not isinstance(rank, Integral) or isinstance(rank, bool) or int(rank) < 1:
-        raise ValueError(f"ranks[{n}] must be a whole number of at least 1 or None, got {rank!r}.")
-    if int(rank) > size:
-        raise ValueError(f"ranks[{n}] is {rank}, but mode {n} has size {size}.")
-    return int(rank)
-
-
-def check_noise(estimator: AnyEstimator) -> None:
-    """Raise if the other options rule out a noise variance per slice."""
-    if estimator.noise != "per-mode":
-        return
-    if estimator.method != "evb":
-        raise ValueError(
-            f"noise='per-mode' works with method='evb'; got method={estimator.method!r}, which can "
-            "have noise='isotropic'."
-        )
-    if estimator.noise_variance != "auto":
-        raise ValueError(
-            "noise='per-mode' finds its variances itself: leave noise_variance at 'auto', not "
-            f"{estimator.noise_variance!r}."
-        )
-
-
-def check_complete(T: Array) -> None:
-    if bool(array_namespace(T).any(array_namespace(T).isnan(T))):
-        raise ValueError("tensor_ranks takes tensors without holes: use BayesianTucker.")
+    for n, (rank, size) in enumerate(zip(ranks, shape, strict=True)):
+        if rank is None:
+            continue
+        if not isinstance(rank, Integral) or isinstance(rank, bool) or int(rank) < 1:
+            raise ValueError(
+                f"ranks[{n}] must be a whole number of at least 1 or None, got {rank!r}."
+            )
+        if int(rank) > size:
+            raise ValueError(f"ranks[{n}] is {rank}, but mode {n} has size {size}.")
+    return tuple(None if rank is None else int(rank) for rank in ranks)
 
 
 def check_model(estimator: AnyEstimator, T: Array, shape: Shape) -> None:
@@ -146,11 +114,13 @@ def check_model(estimator: AnyEstimator, T: Array, shape: Shape) -> None:
         raise ValueError(
             "center=True needs two slices along the first mode, found one (n_samples = 1)."
         )
-    if estimator.solver == "gradient" and len(shape) < 3:
+    if estimator.solver != "gradient":
+        return
+    if len(shape) < 3:
         raise ValueError(
             "solver='gradient' is for three modes or more; a matrix has a closed form."
         )
-    if estimator.solver == "gradient" and bool(array_namespace(T).any(array_namespace(T).isnan(T))):
+    if has_nan(T):
         raise ValueError("solver='gradient' takes tensors without holes: leave solver at 'auto'.")
 
 
@@ -169,16 +139,58 @@ def expanded(items: Sequence[Any], shape: Shape, single: Any = 1) -> tuple[Any, 
     return (items[0], *(next(kept) if size > 1 else single for size in shape[1:]))
 
 
-def common_rank(ranks: tuple[int | None, ...]) -> int | None:
-    """The rank of a matrix; two given numbers must be equal."""
-    asked = {rank for rank in ranks if rank is not None}
-    if len(asked) > 1:
-        raise ValueError(f"a matrix has one rank; ranks asks for {ranks[0]} and {ranks[1]}.")
-    return asked.pop() if asked else None
+# --- tensors with two modes --------------------------------------------------------------------
 
 
-def fitted_tensor(estimator: AnyEstimator) -> Array:
-    """The tensor of the fit; raise if the model lacks it, as one from a file or a copy does."""
-    if not hasattr(estimator, "_tensor"):
-        raise ValueError("this model does not carry the tensor it was fitted to: pass it as X.")
-    return estimator._tensor
+def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
+    """A fitted PCA of a tensor with two modes as a Tucker fit.
+
+    The core can be absorbed into a factor, so a matrix model serves. Singular values of its
+    low-rank matrix form a diagonal core.
+    """
+    scores = to_numpy(model.transform(X)).astype(np.float64)
+    basis, root = np.linalg.qr(_loadings(model.posterior_).T)
+    left, s, turn = np.linalg.svd(scores @ root.T, full_matrices=False)
+    right = basis @ turn.T
+    signs = np.sign(np.sum(fixed_signs(right.T) * right.T, axis=1))
+    H = s.size if rank is None else rank
+    core = np.zeros((H, H))
+    core[range(s.size), range(s.size)] = s
+    noise = TuckerNoise()
+    if model.noise_ != EQUAL.name:
+        # Rows and columns are the slices of two modes.
+        own = (model.sample_noise_variance_, model.feature_noise_variance_)
+        slices = tuple(to_numpy(a).astype(np.float64) for a in own)
+        noise = TuckerNoise(name=PER_MODE, slices=slices)
+    return TuckerFit(
+        model.posterior_,
+        model.free_energy_,
+        trace=model.trace_,
+        converged=model.converged_,
+        status=model.fit_.status,
+        core=core,
+        factors=(completed(left * signs, H), completed(right * signs, H)),
+        mean=to_numpy(model.mean_).astype(np.float64),
+        noise_variance=float(model.noise_variance_),
+        noise=noise,
+        unknown=model.uncertain_posterior()[1],
+    )
+
+
+def _loadings(posterior: PCAPosterior) -> FloatArray:
+    """The loadings, which multiply scores, in units of the data."""
+    found = to_numpy(posterior.directions) * to_numpy(posterior.scale)
+    return np.asarray(found, dtype=np.float64)
+
+
+def scores_of_rows(
+    posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArray
+) -> FloatArray:
+    """Rows of the first factor for the rows of X."""
+    read, posterior = functions(posterior, X)
+    along = to_numpy(read.scores(posterior, X)).astype(np.float64)
+    loadings = _loadings(posterior)
+    H = len(loadings)
+    out = np.zeros((along.shape[0], core.shape[0]))
+    out[:, :H] = along @ (loadings @ right[:, :H]) / np.diag(core)[:H]
+    return out

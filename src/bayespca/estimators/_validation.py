@@ -1,4 +1,4 @@
-"""Checks of options against each other and the data, and settings derived from them.
+"""Checks of options, and of errors and weights given to `fit`, against each other and the data.
 
 The table of each estimator has the values that an option may take by itself: see `_options`.
 """
@@ -9,19 +9,27 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from array_api_compat import is_array_api_obj
 from sklearn.base import BaseEstimator
 
-from bayespca.arrays.types import RandomState
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, RandomState
 from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 from bayespca.noise.asked import EVB
+from bayespca.noise.errors import KnownErrors, taken_apart
+from bayespca.sources.data import Data, Where
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.methods import METHODS
 
-from ._constraints import one_of
+from ._options import one_of
 
+ELSEWHERE = {
+    Where.SPARSE: "sparse",
+    Where.BLOCKS: "read in blocks",
+    Where.PARTITIONS: "on the workers of Dask",
+}
 # Values of `n_components` that leave the number to the data.
 FOUND = ("auto", "evb", None)
 # scikit-learn's word for the number of components that Minka's evidence prefers.
@@ -32,16 +40,6 @@ ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 def largest_rank(n_components: Any) -> int | None:
     """The cap on the rank; None if there is none, as with "auto"."""
     return None if n_components in FOUND else int(n_components)
-
-
-def largest_rank_of_starts(estimator: BaseEstimator) -> int | None:
-    """Same as `largest_rank`, but raise if several starts are wanted and none is random."""
-    if estimator.init == "closed" and estimator.n_init != 1:
-        raise ValueError(
-            f"n_init={estimator.n_init} asks for several starts, but init='closed' has only one: "
-            "use init='random', or leave n_init at 1."
-        )
-    return largest_rank(estimator.n_components)
 
 
 def check_method(estimator: BaseEstimator) -> None:
@@ -181,15 +179,6 @@ def _check_whole_number(estimator: BaseEstimator, who: str) -> None:
         )
 
 
-def check_engine_for_holes(estimator: BaseEstimator) -> None:
-    """Raise for an engine that a fit with holes would ignore."""
-    if estimator.engine != "auto":
-        raise ValueError(
-            f"Input X contains NaN, which are holes for engine='auto'; engine={estimator.engine!r} "
-            "is for complete data: leave it at 'auto', or fill the holes first."
-        )
-
-
 def check_for_holes(estimator: BaseEstimator) -> None:
     """Raise for options that cannot handle holes."""
     if estimator.solver == "closed":
@@ -237,48 +226,6 @@ def hyperparameters(estimator: BaseEstimator) -> Hyper:
     return Hyper(**given, open=tuple(name for name in names if name not in given))
 
 
-def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tuple[int, bool]:
-    """Number of clusters to start with, and whether the fit chooses their number."""
-    if n_components == "auto":
-        return max(1, min(int(max_components), n_rows // 5)), True
-    if int(n_components) > n_rows:
-        raise ValueError(
-            f"n_components={n_components} clusters need at least as many rows, and there are "
-            f"{n_rows} (n_samples = {n_rows}) that hold a value and count: lower n_components."
-        )
-    return int(n_components), False
-
-
-def checked_ranks(ranks: Any, method: str, n_clusters: int, choose: bool) -> tuple[int | None, ...]:
-    """The rank of each cluster: the largest allowed, None for "auto"; the rank itself for "ml"."""
-    if isinstance(ranks, str):
-        if method == "ml":
-            raise ValueError("method='ml' needs the rank of the clusters: give ranks.")
-        return (None,) * n_clusters
-    several = not isinstance(ranks, Integral)
-    given = list(ranks) if several else [ranks] * n_clusters
-    if several and (choose or len(given) != n_clusters):
-        asked = "'auto'" if choose else n_clusters
-        raise ValueError(
-            f"ranks has {len(given)} entries, one for each cluster, but n_components is {asked}: "
-            "give as many, or one number for all."
-        )
-    return tuple(int(one) for one in given)
-
-
-def check_concentration(value: object, method: str) -> None:
-    if value != "auto" and method == "ml":
-        raise ValueError(
-            "weight_concentration_prior is a prior of the weights, which method='ml' "
-            "point-estimates: leave it at 'auto'."
-        )
-
-
-def check_some_weight(weights: NDArray[np.float64]) -> None:
-    if not weights.any():
-        raise ValueError("sample_weight is 0 for all rows: at least one must be positive.")
-
-
 def seed(random_state: RandomState) -> int | np.random.Generator | None:
     """A seed for NumPy's generators from scikit-learn's `random_state`."""
     if isinstance(random_state, np.random.RandomState):
@@ -293,3 +240,92 @@ def generator(random_state: RandomState) -> np.random.Generator:
 def choose(name: str, value: object, options: tuple[object, ...]) -> None:
     """Raise unless `value` is one of the options."""
     one_of(*options).check(name, value)
+
+
+# --- known errors ------------------------------------------------------------------------------
+
+
+def known_errors(error_std: Any, sample_weight: Any, data: Data) -> KnownErrors | None:
+    """Known errors, checked against the data; None if nothing informative was given."""
+    if error_std is None and sample_weight is None:
+        return None
+    if data.where is not Where.DENSE:
+        raise ValueError(
+            "error_std and sample_weight are for dense data in memory; these are "
+            f"{ELSEWHERE[data.where]}."
+        )
+    n, p = (int(size) for size in data.values.shape)
+    found = KnownErrors() if error_std is None else _of_errors(_as_floats(error_std), n, p)
+    if sample_weight is None:
+        return found
+    weights = _of_weights(_as_floats(sample_weight), n)
+    if (weights == weights[0]).all():
+        # Equal weights carry no information.
+        return found if error_std is not None else None
+    spread = 1 / np.sqrt(weights)
+    rows = spread if found.rows is None else found.rows * spread
+    return KnownErrors(rows, found.columns, found.cells)
+
+
+def _as_floats(values: Any) -> FloatArray:
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values
+    values = to_numpy(values) if is_array_api_obj(values) else values
+    return np.asarray(values, dtype=np.float64)
+
+
+def _of_errors(std: FloatArray, n: int, p: int) -> KnownErrors:
+    if std.ndim == 1 and n != p and std.size in (n, p):
+        # One for each row is a column, one for each column a row.
+        std = std[:, None] if std.size == n else std[None, :]
+    if std.ndim != 2 or std.shape not in ((n, p), (n, 1), (1, p)):
+        hint = ""
+        if std.ndim == 1 and n == p == std.size:
+            hint = ", and with as many rows as columns its shape must say which: (n, 1) or (1, p)"
+        raise ValueError(
+            f"error_std must have the shape ({n}, {p}), ({n}, 1) or (1, {p}) for these data; got "
+            f"{std.shape}{hint}."
+        )
+    wrong = np.argwhere(~(std > 0))
+    if wrong.size:
+        i, j = (int(k) for k in wrong[0])
+        place = {(n, p): f"row {i}, column {j}", (n, 1): f"row {i}", (1, p): f"column {j}"}
+        where = place.get(std.shape, "")
+        raise ValueError(
+            f"error_std must be positive (infinite for a cell that says nothing); it is "
+            f"{std[i, j]:g}{f' in {where}' if where else ''} (counting from 0)."
+        )
+    if std.shape == (1, p):
+        _check_finite(std[0], "column")
+        return KnownErrors(columns=std[0])
+    if std.shape == (n, 1):
+        _check_finite(std[:, 0], "row")
+        return KnownErrors(rows=std[:, 0])
+    _check_finite(std.min(axis=1), "row")
+    _check_finite(std.min(axis=0), "column")
+    return taken_apart(std)
+
+
+def _check_finite(smallest: FloatArray, what: str) -> None:
+    """Raise if the errors of a whole row or column are infinite."""
+    empty = np.flatnonzero(~np.isfinite(smallest))
+    if empty.size:
+        raise ValueError(
+            f"error_std is infinite for all of {what} {int(empty[0])} (counting from 0), so "
+            "nothing is known about it: leave it out."
+        )
+
+
+def _of_weights(weights: FloatArray, n: int) -> FloatArray:
+    """Weights, checked and scaled to a mean of 1."""
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have the shape ({n},), got {weights.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if wrong.size:
+        i = int(wrong[0])
+        value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
+        advice = ": leave out rows that do not count" if weights[i] == 0 else ""
+        raise ValueError(
+            f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
+            f"0){advice}."
+        )
+    return np.asarray(weights / weights.mean())

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import Counts, FloatArray, Input
 from bayespca.noise.asked import EVB
+from bayespca.sources.cluster import dask_module
+from bayespca.sources.records import DaskArray
 from bayespca.spectrum.records import Status
+from bayespca.views.partitioned import ViewsLook
 
 from ._views import Views
 from .pca import BayesianPCA
@@ -33,8 +35,17 @@ def noise_of_features(
     for name, values in zip(given.names, alone, strict=True):
         if values is None:
             continue
-        found, js = _pca(values, noise), given.columns(name)
-        std[js] = _noise_std(found, js.size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = BayesianPCA(n_components=EVB, noise=noise, random_state=0).fit(values)
+        js = given.columns(name)
+        variance = np.full(js.size, found.noise_variance_)
+        if found.noise_ != "isotropic" and hasattr(found, "feature_noise_variance_"):
+            variance = np.asarray(found.feature_noise_variance_)
+        # Features without noise get the mean variance of the others.
+        some = variance > 0
+        usual = variance[some].mean() if some.any() else np.nan
+        std[js] = np.sqrt(np.where(some, variance, usual))
         if found.noise_ in OF_SAMPLES:
             status = status.but(
                 "noise-of-samples",
@@ -49,30 +60,17 @@ def rows_with_values(values: FloatArray, js: Counts) -> FloatArray | None:
     values = columns_of(values, js)
     some = ~np.isnan(values).all(axis=1)
     values = values if some.all() else values[some]
-    return values if len(values) > 1 and _varies(values).any() else None
+    # These ignore NaN, and a column without values does not vary.
+    varies = np.fmax.reduce(values, initial=-np.inf) > np.fmin.reduce(values, initial=np.inf)
+    return values if len(values) > 1 and varies.any() else None
 
 
-def _pca(values: Input, noise: Noise) -> BayesianPCA:
-    """The PCA of a view alone, which gives the noise of its features."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return BayesianPCA(n_components=EVB, noise=noise, random_state=0).fit(values)
-
-
-def _noise_std(found: BayesianPCA, p: int) -> FloatArray:
-    """Standard deviations of the noise of p features.
-
-    Features without noise get the mean variance of the others; NaN if all are without noise.
-    """
-    variance = np.full(p, found.noise_variance_)
-    if found.noise_ != "isotropic" and hasattr(found, "feature_noise_variance_"):
-        variance = np.asarray(found.feature_noise_variance_)
-    some = variance > 0
-    usual = variance[some].mean() if some.any() else np.nan
-    return np.sqrt(np.where(some, variance, usual))
-
-
-def _varies(values: FloatArray) -> NDArray[np.bool_]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.asarray(np.nanmax(values, axis=0) > np.nanmin(values, axis=0))
+def distant_rows(values: DaskArray, look: ViewsLook, view: Counts, v: int) -> DaskArray | None:
+    """`rows_with_values` of view v, on Dask."""
+    js, columns = np.flatnonzero(view == v), look.columns
+    if look.rows[v] < 2 or not (columns.high > columns.low)[js].any():
+        return None
+    x = columns_of(values, js)
+    if look.rows[v] == columns.n_rows:
+        return x
+    return x[~dask_module("array").isnan(x).all(axis=1)]

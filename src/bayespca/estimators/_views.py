@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,17 @@ from sklearn.utils.validation import _get_feature_names, check_array
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import Counts, DType, Input, Names, Numbers
 from bayespca.io.records import Table, float_type
-from bayespca.sources.data import Data, Features, Where
-from bayespca.sources.partitions import is_dask
+from bayespca.sources.cluster import dask_module
+from bayespca.sources.data import Features
+from bayespca.sources.partitions import is_dask, is_dask_table, partitioned
 from bayespca.sources.records import DaskArray
 
 from . import _input
 from ._base import AnyEstimator
-from ._distant_views import beside, distant_array, nothing
-from ._kinds import as_numbers, is_frame, is_list_of_arrays, refuse_others
+from ._input_types import as_numbers, is_frame, is_list_of_arrays, refuse_others
+
+if TYPE_CHECKING:
+    from ._mixed_views import Reader
 
 # Separator between the name of a view and that of a feature.
 OF = ": "
@@ -78,14 +82,6 @@ class Views:
         return np.flatnonzero(self.view == list(self.names).index(name))
 
 
-class TableReader(Protocol):
-    """Makes views of tables whose columns are not all numbers."""
-
-    def table(self, name: str, table: Input) -> View: ...
-
-    def matrix(self, X: Input) -> View: ...
-
-
 # --- for a fit ---------------------------------------------------------------------------------
 
 
@@ -93,7 +89,7 @@ def read(
     estimator: AnyEstimator,
     X: Input,
     views: Sequence[Any] | None,
-    reader: TableReader | None = None,
+    reader: Reader | None = None,
 ) -> Views:
     """Read tables for a fit: a mapping, a list, a MuData, or a matrix with a view for each column.
 
@@ -111,12 +107,17 @@ def read(
         raise ValueError("X holds no tables: give at least one.")
     read_one = read_table if reader is None else reader.table
     found = [read_one(name, table) for name, table in tables.items() if table is not None]
+    columns: list[str] = []
     for one in found:
-        _check_values(one)
+        # Values on workers are checked later.
+        if not is_dask(one.values) and np.isnan(one.values).all():
+            refuse_empty(one.name)
+        own = range(one.values.shape[1]) if one.features is None else one.features
+        columns += [f"{one.name}{OF}{name}" for name in own]
     values, samples = joined(found)
     view = np.repeat(np.arange(len(found)), [one.values.shape[1] for one in found])
     names = np.array([one.name for one in found], dtype=object)
-    features = Features(values.shape[1], np.concatenate([_features(one) for one in found]))
+    features = Features(values.shape[1], np.array(columns, dtype=object))
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, view, names, features, samples, _kind(X), frames)
 
@@ -154,20 +155,19 @@ def _of_matrix(
     estimator: AnyEstimator,
     X: Input,
     views: Sequence[Any] | None,
-    reader: TableReader | None,
+    reader: Reader | None,
 ) -> Views:
-    if reader is None:
-        data = _read_matrix(estimator, X)
-        values, features = data.values, data.features
-    else:
+    if reader is not None:
         one = reader.matrix(X)
         values, features = one.values, Features(one.values.shape[1], one.features)
-    view, names = views_of_columns(views, features.count)
-    return Views(values, view, names, features, None, "matrix")
-
-
-def views_of_columns(views: Sequence[Any] | None, p: int) -> tuple[Counts, Names]:
-    """The view of each column of one matrix, and the names of the views."""
+    elif is_dask(X):
+        values = _distant(X, "X")
+        features = Features(int(values.shape[1]))
+    else:
+        data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
+        _input.check_any_value(data)
+        values, features = data.values, data.features
+    p = features.count
     given = [ONLY] * p if views is None else [str(name) for name in views]
     if len(given) != p:
         raise ValueError(
@@ -175,31 +175,16 @@ def views_of_columns(views: Sequence[Any] | None, p: int) -> tuple[Counts, Names
         )
     names = list(dict.fromkeys(given))
     view = np.array([names.index(name) for name in given])
-    return view, np.array(names, dtype=object)
-
-
-def _read_matrix(estimator: AnyEstimator, X: Input) -> Data:
-    if is_dask(X):
-        values = distant_array(X, "X")
-        return Data(values, Where.PARTITIONS, Features(int(values.shape[1])), None)
-    data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
-    _input.check_any_value(data)
-    return data
+    return Views(values, view, np.array(names, dtype=object), features, None, "matrix")
 
 
 def read_table(name: str, table: Input) -> View:
     """Read one table of numbers: an AnnData, a DataFrame, or an array of any library."""
     if isinstance(table, View):
         return replace(read_table(name, table.values), samples=table.samples)
-    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
-        X = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
-        samples, features = np.array(table.obs_names, object), np.array(table.var_names, object)
-        return View(name, _checked(name, X), samples, features)
-    if isinstance(table, Table):
-        return _of_file(name, table)
     if is_dask(table):
-        return View(name, distant_array(table, f"view {name!r}"))
-    table = _input.unmasked(_input.as_numpy(table))
+        return View(name, _distant(table, f"view {name!r}"))
+    samples, features, table = parts(table)
     try:
         refuse_others(table)
     except ValueError as error:  # columns of text
@@ -207,9 +192,37 @@ def read_table(name: str, table: Input) -> View:
             f"view {name!r}: {error} With likelihood={{{name!r}: 'auto'}} they are read as they "
             "are."
         ) from error
-    X = table.toarray() if is_sparse(table) else table
-    features = _get_feature_names(table)
-    return View(name, _checked(name, X), samples_of(table), features, is_pandas(table))
+    if is_frame(table):
+        features = _get_feature_names(table)
+    if np.ndim(table) == 2 and not np.shape(table)[1]:
+        raise ValueError(f"view {name!r} has no columns: leave it out.")
+    checks: dict[str, Any] = {"dtype": _input.FLOATS, "ensure_all_finite": "allow-nan"}
+    values = as_numbers(lambda: check_array(table, input_name=f"view {name!r}", **checks), table)
+    values = np.asarray(_input.in_place(values).values)
+    return View(name, values, samples, features, is_pandas(table))
+
+
+def parts(table: Input) -> tuple[Names | None, Names | None, Any]:
+    """Names of the samples and of the columns of a table, and the table itself.
+
+    An index that only counts rows has no names.
+    """
+    if isinstance(table, View):
+        return (table.samples, *parts(table.values)[1:])
+    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
+        values = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
+        return np.array(table.obs_names, object), np.array(table.var_names, object), values
+    if isinstance(table, Table):
+        values = table.values.toarray() if is_sparse(table.values) else table.values
+        ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
+        return ids, names, values
+    table = _input.unmasked(_input.as_numpy(table))
+    table = table.toarray() if is_sparse(table) else table
+    names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
+    samples = None
+    if is_pandas(table) and type(table.index).__name__ != "RangeIndex":
+        samples = np.array(table.index, dtype=object)
+    return samples, names, table
 
 
 def is_pandas(table: Input) -> bool:
@@ -217,41 +230,8 @@ def is_pandas(table: Input) -> bool:
     return is_frame(table) and hasattr(table, "index")
 
 
-def samples_of(table: Input) -> Names | None:
-    """Names of the rows of a DataFrame; None if it has no index, or one that only counts rows."""
-    if not is_pandas(table) or type(table.index).__name__ == "RangeIndex":
-        return None
-    return np.array(table.index, dtype=object)
-
-
-def _of_file(name: str, table: Table) -> View:
-    """A table that was read from a file."""
-    X = table.values.toarray() if is_sparse(table.values) else table.values
-    ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
-    return View(name, _checked(name, X), ids, names)
-
-
-def _checked(name: str, X: Input) -> Numbers:
-    if getattr(X, "ndim", 2) == 2 and not X.shape[1]:
-        raise ValueError(f"view {name!r} has no columns: leave it out.")
-    checks: dict[str, Any] = {"dtype": _input.FLOATS, "ensure_all_finite": "allow-nan"}
-    values = as_numbers(lambda: check_array(X, input_name=f"view {name!r}", **checks), X)
-    return np.asarray(_input.in_place(values).values)
-
-
-def _check_values(one: View) -> None:
-    # Values on workers are checked later.
-    if not is_dask(one.values) and np.isnan(one.values).all():
-        refuse_empty(one.name)
-
-
 def refuse_empty(name: str) -> NoReturn:
     raise ValueError(f"view {name!r} has no value at all: leave it out.")
-
-
-def _features(one: View) -> Names:
-    own = np.arange(one.values.shape[1]) if one.features is None else one.features
-    return np.array([f"{one.name}{OF}{name}" for name in own], dtype=object)
 
 
 # --- samples -----------------------------------------------------------------------------------
@@ -271,87 +251,73 @@ def joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
                 "match."
             )
     samples = next((one.samples for one in found if one.samples is not None), None)
-    return beside([one.values for one in found]), samples
+    return _beside([one.values for one in found]), samples
 
 
 def _by_name(found: Sequence[View]) -> tuple[Numbers, Names]:
     """Tables side by side, matched by sample; NaN where a table lacks a sample."""
-    for one in found:
-        _check_unique(one)
-    names = list(dict.fromkeys(name for one in found for name in _samples(one)))
+    samples = [[] if one.samples is None else one.samples.tolist() for one in found]
+    for one, own in zip(found, samples, strict=True):
+        twice = next((name for name, count in Counter(own).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"view {one.name!r} has the sample {twice!r} twice: keep one of them.")
+    names = list(dict.fromkeys(name for own in samples for name in own))
     place = {name: i for i, name in enumerate(names)}
     parts = []
-    for one in found:
-        _check_shared(one, found)
+    for k, (one, own) in enumerate(zip(found, samples, strict=True)):
+        others = [*samples[:k], *samples[k + 1 :]]
+        if others and not set().union(*others) & set(own):
+            raise ValueError(
+                f"view {one.name!r} shares no sample with the other views: its first is "
+                f"{own[0]!r}, theirs is {others[0][0]!r}."
+            )
         part = np.full((len(names), one.values.shape[1]), np.nan, dtype=one.values.dtype)
-        part[[place[name] for name in _samples(one)]] = one.values
+        part[[place[name] for name in own]] = one.values
         parts.append(part)
     return np.concatenate(parts, axis=1), np.array(names, dtype=object)
-
-
-def _samples(one: View) -> list[Any]:
-    assert one.samples is not None
-    return list(one.samples)
-
-
-def _check_unique(one: View) -> None:
-    seen: set[Any] = set()
-    for name in _samples(one):
-        if name in seen:
-            raise ValueError(f"view {one.name!r} has the sample {name!r} twice: keep one of them.")
-        seen.add(name)
-
-
-def _check_shared(one: View, found: Sequence[View]) -> None:
-    """Raise if no sample of a view is in any other view."""
-    others = {name for other in found if other is not one for name in _samples(other)}
-    if len(found) > 1 and not others & set(_samples(one)):
-        raise ValueError(
-            f"view {one.name!r} shares no sample with the other views: its first is "
-            f"{_samples(one)[0]!r}, theirs is {next(iter(_samples(_other(one, found))))!r}."
-        )
-
-
-def _other(one: View, found: Sequence[View]) -> View:
-    return next(other for other in found if other is not one)
 
 
 # --- new samples -------------------------------------------------------------------------------
 
 
-def read_new(estimator: AnyEstimator, X: Input, reader: TableReader | None = None) -> Views:
+def read_new(estimator: AnyEstimator, X: Input, reader: Reader | None = None) -> Views:
     """Read rows of new samples, with NaN for views that are not given."""
     fit = estimator.fit_
     names, features = fit.names, _input.features_of(estimator)
     tables = tables_in(X)
     if tables is None:
-        values = _new_matrix(estimator, X) if reader is None else reader.matrix(X).values
+        if reader is not None:
+            values = reader.matrix(X).values
+        elif not is_dask(X):
+            values = np.asarray(_input.read_with_holes(estimator, X, reset=False).values)
+        else:
+            values, p = _distant(X, "X"), estimator.n_features_in_
+            if values.shape[1] != p:
+                raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
         return Views(values, fit.view, names, features, None, "matrix")
     _check_known(tables, names, X)
     read_one = read_table if reader is None else reader.table
     found = [read_one(name, table) for name, table in tables.items() if table is not None]
     if not found:
         raise ValueError("X holds no tables: give at least one of the views.")
-    own = [_arranged(one, fit, features) for one in found]
-    beside_each_other, samples = joined(own)
-    if is_dask(beside_each_other):
-        values = _arranged_lazily(beside_each_other, own, fit)
+    own = []
+    for one in found:
+        order = order_of_columns(one.name, one.features, one.values.shape[1], fit, features)
+        if order is None:
+            own.append(one)
+            continue
+        named = None if one.features is None else one.features[order]
+        own.append(replace(one, values=one.values[:, order], features=named))
+    side_by_side, samples = joined(own)
+    if is_dask(side_by_side):
+        values = _arranged_lazily(side_by_side, own, fit)
     else:
-        shape, dtype = (len(beside_each_other), fit.view.size), beside_each_other.dtype
+        shape, dtype = (len(side_by_side), fit.view.size), side_by_side.dtype
         values = np.full(shape, np.nan, dtype=dtype)
         for one, js in zip(own, _places(own), strict=True):
-            values[:, fit.view == list(names).index(one.name)] = beside_each_other[:, js]
+            values[:, fit.view == list(names).index(one.name)] = side_by_side[:, js]
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, fit.view, names, features, samples, _kind(X), frames)
-
-
-def _new_matrix(estimator: AnyEstimator, X: Input) -> Numbers:
-    if not is_dask(X):
-        return np.asarray(_input.read_with_holes(estimator, X, reset=False).values)
-    values, p = distant_array(X, "X"), estimator.n_features_in_
-    if values.shape[1] != p:
-        raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
-    return values
 
 
 def _places(own: Sequence[View]) -> list[slice]:
@@ -364,12 +330,17 @@ def _arranged_lazily(joined: DaskArray, own: Sequence[View], fit: Any) -> DaskAr
     """The columns of all views of the fit, with NaN for views that are not given."""
     given = dict(zip((one.name for one in own), _places(own), strict=True))
     sizes = np.bincount(fit.view, minlength=fit.names.size).tolist()
+
+    def nothing(p: int) -> DaskArray:
+        shape, chunks = (joined.shape[0], p), (joined.chunks[0], -1)
+        return dask_module("array").full(shape, np.nan, chunks=chunks, dtype=joined.dtype)
+
     parts = [
-        joined[:, given[name]] if name in given else nothing(joined, size)
+        joined[:, given[name]] if name in given else nothing(size)
         for name, size in zip(fit.names, sizes, strict=True)
     ]
     order = np.argsort(np.argsort(fit.view, kind="stable"), kind="stable")
-    values = beside(parts)
+    values = _beside(parts)
     return values if (np.diff(order) == 1).all() else values[:, order]
 
 
@@ -385,20 +356,17 @@ def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:
         raise ValueError(f"the model has no view {unknown[0]!r}: its views are {known}.")
 
 
-def _arranged(one: View, fit: Any, features: Features) -> View:
-    """The view with the columns of the fit, matched by name if both have names."""
-    order = order_of_columns(one.name, one.features, one.values.shape[1], fit, features)
-    if order is None:
-        return one
-    names = None if one.features is None else one.features[order]
-    return replace(one, values=one.values[:, order], features=names)
-
-
 def order_of_columns(
     name: str, given: Names | None, count: int, fit: Any, features: Features
 ) -> list[int] | None:
     """Places in a table of the fit's columns of a view; None if they are taken in order."""
-    wanted = _own_names(name, fit, features)
+    wanted = None
+    if features.names is not None:
+        # Names that the columns had in their own table, unless they are just numbers.
+        mine = features.names[fit.view == list(fit.names).index(name)]
+        wanted = [str(own).removeprefix(f"{name}{OF}") for own in mine]
+        if wanted == [str(j) for j in range(len(wanted))]:
+            wanted = None
     if given is not None and wanted is not None:
         place = {str(own): j for j, own in enumerate(given)}
         absent = [own for own in wanted if own not in place]
@@ -409,15 +377,6 @@ def order_of_columns(
     if count != p:
         raise ValueError(f"view {name!r} has {count} columns, but the fit had {p}.")
     return None
-
-
-def _own_names(view: str, fit: Any, features: Features) -> list[str] | None:
-    """Names that the columns of a view had in its own table; None if they are just numbers."""
-    if features.names is None:
-        return None
-    names = [str(name) for name in features.names[fit.view == list(fit.names).index(view)]]
-    own = [name.removeprefix(f"{view}{OF}") for name in names]
-    return None if own == [str(j) for j in range(len(own))] else own
 
 
 # --- results -----------------------------------------------------------------------------------
@@ -439,3 +398,36 @@ def _table(values: Numbers, like: Views, name: str) -> Any:
     names = like.features.names
     own = None if names is None else [str(one).removeprefix(f"{name}{OF}") for one in names[js]]
     return pandas.DataFrame(values[:, js], index=like.samples, columns=own)
+
+
+# --- on Dask -----------------------------------------------------------------------------------
+
+
+def _distant(table: Input, name: str) -> DaskArray:
+    """Return `table` if it is a Dask matrix with a known number of rows; raise otherwise."""
+    if is_dask_table(table) or not hasattr(table, "chunks"):
+        raise TypeError(
+            f"{name} is a Dask {type(table).__name__}, but views on Dask are arrays, whose rows "
+            "belong together by their place: give what its to_dask_array(lengths=True) makes."
+        )
+    if table.ndim == 2 and np.isnan(table.shape[0]):
+        raise ValueError(
+            f"the number of rows of {name} is not known: call its compute_chunk_sizes() first."
+        )
+    if table.ndim == 2 and not all(table.shape):
+        raise ValueError(
+            f"{name} has {table.shape[0]} rows and {table.shape[1]} columns: leave it out."
+        )
+    partitioned(table, wide=False)  # raises unless it is a matrix of numbers
+    return table
+
+
+def _beside(tables: Sequence[Numbers | DaskArray]) -> Numbers | DaskArray:
+    """Tables with the same rows, side by side; a Dask array if any of them is one."""
+    if not any(map(is_dask, tables)):
+        return np.concatenate(tables, axis=1)
+    array = dask_module("array")
+    first: DaskArray = next(table for table in tables if is_dask(table))
+    rows = first.chunks[0]
+    lazy = [t if is_dask(t) else array.from_array(t, chunks=(rows, -1)) for t in tables]
+    return array.concatenate(lazy, axis=1)

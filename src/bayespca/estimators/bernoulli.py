@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import FloatArray, Input, Numbers, RandomState
@@ -25,8 +25,7 @@ from bayespca.sources.binary import BinaryCells
 
 from . import _binary, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, Fitted
-from ._constraints import AUTO, NONE, POSITIVE, several, whole
-from ._options import Auto, Option, current, table
+from ._options import AUTO, NONE, POSITIVE, Auto, Option, current, several, table, whole
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:
@@ -155,14 +154,27 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         """
         start, asked = time.perf_counter(), self._chosen()
         data = _binary.read(self, X, reset=True)
-        _binary.check_any_value(data)
-        weights = _binary.checked_weights(sample_weight, data)
-        model, rows = _model(asked, data, weights), bernoulli_rows(data, weights)
-        fitted = inference.fit(model, rows, _validation.looping(self, callback))
+        weights: FloatArray | None = None
+        if sample_weight is not None:
+            checks: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": True}
+            weights = np.asarray(_check_sample_weight(sample_weight, data.ones, **checks))
+            if not weights.any():
+                raise ValueError("sample_weight is 0 for every row: at least one must count.")
+        K = _checked_clusters(int(asked.n_components), data, weights)
+        model = BernoulliModel(
+            n_components=K,
+            family=_family(asked, K),
+            init=asked.init,
+            weights_init=_checked_weights_init(asked.weights_init, K),
+            means_init=_checked_means_init(asked.means_init, (K, data.shape[1])),
+        )
+        looping = _validation.looping(self, callback)
+        fitted = inference.fit(model, bernoulli_rows(data, weights), looping)
         self._keep(extended(fitted, BernoulliFit), data.features)
-        seconds = time.perf_counter() - start
-        found = f"{asked.method}: {self.n_components_} cluster{'s' * (self.n_components_ != 1)}"
-        _binary.report(self, fitted, data, found, seconds)
+        (n, p), K = data.shape, self.n_components_
+        found = f"{n}×{p}, {asked.method}: {K} cluster{'s' * (K != 1)}"
+        energy = f"free energy {fitted.free_energy:.6g} after {fitted.n_iter} sweeps"
+        self._report(fitted, f"{found}, {energy}", start)
         return self
 
     def fit_predict(
@@ -228,17 +240,6 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
 
     def _n_parameters(self) -> int:
         return int(self.means_.size + self.weights_.size - 1)
-
-
-def _model(asked: SimpleNamespace, data: BinaryCells, weights: FloatArray | None) -> BernoulliModel:
-    K = _checked_clusters(int(asked.n_components), data, weights)
-    return BernoulliModel(
-        n_components=K,
-        family=_family(asked, K),
-        init=asked.init,
-        weights_init=_checked_weights_init(asked.weights_init, K),
-        means_init=_checked_means_init(asked.means_init, (K, data.shape[1])),
-    )
 
 
 def _family(asked: SimpleNamespace, K: int) -> BernoulliFamily:

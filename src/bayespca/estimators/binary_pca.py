@@ -10,15 +10,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import ArrayOrPair, Input, Numbers
+from bayespca.arrays.types import DType, Input, Numbers
 from bayespca.discrete import posterior as read
-from bayespca.discrete.data import binary_table, bits
+from bayespca.discrete.data import TableCells, binary_table, bits
 from bayespca.discrete.fit import BinaryFit, binary_model
 from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
 from ._base import PER_ENTRY, PER_FEATURE, Fitted, typed
-from ._natural import OPTIONS, NaturalPCA
+from ._natural_parameters import OPTIONS, NaturalPCA
 from ._options import Auto, table
 
 
@@ -50,9 +50,6 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
 
     options = table(
         *("n_components", "max_iter", "tol", "binarize", "checkpoint", "random_state", "verbose"),
-        init="Where sweeps start: at the closed form of the cells about their columns, or at "
-        "normal draws.",
-        n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
         **OPTIONS,
     )
 
@@ -78,32 +75,19 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
 
         If an error occurs, the estimator stays as it was.
         """
-        start = time.perf_counter()
-        self._chosen()
-        self._check_schedule()
-        cap = _validation.largest_rank_of_starts(self)
+        start, cap = time.perf_counter(), self._checked_cap()
         data = _binary.read(self, X, reset=True)
-        _binary.check_any_value(data)
         table = binary_table(data)
         model = binary_model(table, n_components=cap, init=self.init)
         fitted = inference.fit(model, table, _validation.looping(self, callback))
         kept = extended(fitted, BinaryFit, dtype=np.dtype(data.dtype))
         self._keep(self._with_draws(kept, bits(data), cap), data.features)
-        seconds = time.perf_counter() - start
-        _binary.report(self, fitted, data, f"binary: rank {self.n_components_}", seconds)
+        (n, p), k = data.shape, self.n_components_
+        energy = f"free energy {fitted.free_energy:.6g} after {fitted.n_iter} sweeps"
+        self._report(fitted, f"{n}×{p}, binary: rank {k}, {energy}", start)
         return self
 
     # --- scores --------------------------------------------------------------------------------
-
-    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
-
-        Scores are coordinates along the orthonormal components, given the observed cells.
-        """
-        data = self._read(X)
-        T, std = read.scores(self.posterior_, bits(data))
-        T, std = T.astype(data.dtype), std.astype(data.dtype)
-        return (T, std) if return_std else T
 
     def inverse_transform(self, X: Input) -> Numbers:
         """Probabilities of 1 in the cells of rows with given scores."""
@@ -118,8 +102,8 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
 
         It averages over scores, loadings and means.
         """
-        data = self._read(X)
-        return read.probabilities(self.posterior_, bits(data)).astype(data.dtype)
+        cells, dtype = self._cells_of(X)
+        return read.probabilities(self.posterior_, cells).astype(dtype)
 
     def impute(self, X: Input, kind: Literal["probability", "value"] = "probability") -> Numbers:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
@@ -133,9 +117,8 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
 
     def score_samples(self, X: Input) -> Numbers:
         """Lower bound on the log probability of the known cells of each row."""
-        data = self._read(X)
-        return read.log_density(self.posterior_, bits(data))
+        return read.log_density(self.posterior_, self._cells_of(X)[0])
 
-    def score(self, X: Input, y: object = None) -> float:
-        """Mean of `score_samples`."""
-        return float(self.score_samples(X).mean())
+    def _cells_of(self, X: Input) -> tuple[TableCells, DType]:
+        data = self._read(X)
+        return bits(data), data.dtype

@@ -14,20 +14,23 @@ from sklearn.utils import Tags
 
 from bayespca import inference
 from bayespca.arrays.types import Array, Input
+from bayespca.engines.decomposing import available_memory
 from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
-from bayespca.missing.ratings.fit import ratings_model
+from bayespca.missing.ratings.fit import RatingsModel, ratings_model
 from bayespca.missing.ratings.posterior import RatingsFactor
-from bayespca.missing.sampled.data import with_features
+from bayespca.missing.sampled.data import FeaturedRatings, with_features
+from bayespca.missing.sampled.fit import MORE, SampledModel
+from bayespca.missing.sampled.prior import SampledPrior
 from bayespca.spectrum.methods import EVB, METHODS
 
-from . import _arviz, _distant_ratings, _features, _ratings, _sampling, _times, _validation
-from ._answers import RatingsAnswers
-from ._base import Fitted
-from ._constraints import AUTO, INTERVAL, NONE, POSITIVE, whole
-from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
-from ._options import Auto, Option, table
-from ._warnings import warn
+from . import _arviz, _distant_ratings, _features, _ratings, _validation
+from ._base import Fitted, warn
+from ._factorization import FactorizationFit, check_storable, duplicates_sentence, mixing, record
+from ._options import AUTO, INTERVAL, NONE, POSITIVE, Auto, Option, table, whole
+from ._predictions import RatingsPredictor
 
+# Values that "auto" stands for, with ``method="gibbs"``.
+SCHEDULE = {"n_draws": 100, "n_warmup": 20, "n_chains": 2}
 IN_UNITS = "In units of ratings; only with `biases`."
 
 
@@ -45,7 +48,7 @@ def _of_both(
     )
 
 
-class MatrixFactorization(RatingsAnswers[FactorizationFit]):
+class MatrixFactorization(RatingsPredictor[FactorizationFit]):
     """Factorization of a matrix of ratings that is mostly empty; finds its number of components.
 
     A rating of item j by user i is
@@ -195,14 +198,12 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         estimator stays as it was.
         """
         self._chosen()
-        _sampling.check_options(self, user_features, item_features)
+        self._check_sampled(user_features, item_features)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         cells = _ratings.from_matrix(X, bounds)
         cells, *features = _features.joined(cells, user_features, item_features, ordered=True)
         fitted = self._fitted(self._sorted(cells), callback, *features)
-        self._keep(record(fitted, cells))
-        self._report(fitted, cells, time.perf_counter() - start)
-        return self
+        return self._stored(fitted, cells, start)
 
     def fit_ratings(
         self,
@@ -234,7 +235,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         of each user, and the items they have rated.
         """
         self._chosen()
-        _sampling.check_options(self, user_features, item_features, times=times)
+        self._check_sampled(user_features, item_features, times=times)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         if _distant_ratings.is_distant(users, items, ratings):
             if self.method == "gibbs":
@@ -245,12 +246,10 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
             distant = _distant_ratings.from_columns(users, items, ratings, bounds)
             fitted, cells = self._fitted_elsewhere(distant, callback)
         else:
-            cells = _times.joined(users, items, ratings, times, bounds)
+            cells = _ratings.from_columns(users, items, ratings, bounds, times)
             cells, *features = _features.joined(cells, user_features, item_features)
             fitted = self._fitted(self._sorted(cells), callback, *features, times=cells.times)
-        self._keep(record(fitted, cells))
-        self._report(fitted, cells, time.perf_counter() - start)
-        return self
+        return self._stored(fitted, cells, start)
 
     def _fitted(
         self,
@@ -273,8 +272,57 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         if is_sampled:
             implicit = self.implicit is not False
             featured = with_features(data, *features, implicit=implicit, times=times)
-            return inference.fit(_sampling.model_of(self, model, featured), featured, looping)
+            return inference.fit(self._sampled(model, featured), featured, looping)
         return inference.fit(model, data, looping)
+
+    def _check_sampled(self, *features: Any, times: Any = None) -> None:
+        """Raise if options of the sampler, features or times are given with another method."""
+        if self.method == "gibbs":
+            return
+        if any(some is not None for some in features):
+            raise ValueError(
+                f"features of users and items are for method='gibbs', and the method is "
+                f"{self.method!r}."
+            )
+        if times is not None:
+            raise ValueError(
+                f"times of ratings are for method='gibbs', and the method is {self.method!r}."
+            )
+        # These values state what other methods do, so they are allowed.
+        without = {"noise": "isotropic", "implicit": False}
+        for name in (*SCHEDULE, *without):
+            value = getattr(self, name)
+            if value not in ("auto", without.get(name)):
+                raise ValueError(
+                    f"{name}={value!r} needs method='gibbs', but the method is {self.method!r}: "
+                    "leave it at 'auto'."
+                )
+
+    def _sampled(self, begun: RatingsModel, data: FeaturedRatings) -> SampledModel:
+        """The model for chains that start at `begun`; raise if their draws exceed memory."""
+        asked: dict[str, Any] = {
+            name: default if getattr(self, name) == "auto" else int(getattr(self, name))
+            for name, default in SCHEDULE.items()
+        }
+        own = self.noise == "both" or (self.noise == "auto" and begun.fixed_noise is None)
+        model = SampledModel(
+            prior=SampledPrior() if own else SampledPrior(nus=()),
+            biases=begun.biases,
+            fixed_noise=begun.fixed_noise,
+            begun=begun,
+            rank=None if self.n_components == "auto" else int(self.n_components),
+            **asked,
+        )
+        n, m = data.shape
+        # Without a given rank, the draws count with `MORE` components.
+        K = (MORE if model.rank is None else model.rank) + 1
+        needed = 4.0 * model.n_chains * model.n_draws * (n + m * (1 + data.implicit)) * K
+        if needed > available_memory():
+            raise ValueError(
+                f"the draws would need {needed / 1e9:.1f} GB: lower n_draws, n_chains or "
+                "n_components."
+            )
+        return model
 
     def _sorted(self, cells: _ratings.Cells) -> RatingsCells:
         assert cells.values is not None
@@ -306,9 +354,11 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         )
         return replace(fitted, posterior=posterior), cells
 
-    def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
+    def _stored(self, fitted: Any, cells: _ratings.Cells, start: float) -> Self:
+        """Keep a fit and report it; only `fit` and `fit_ratings` call this, for stack levels."""
+        self._keep(record(fitted, cells))
         warn(fitted, ("all-equal",))
-        _arviz.warn(_sampling.mixing(self.r_hat_))
+        _arviz.warn(mixing(self.r_hat_))
         if cells.n_duplicates:
             warnings.warn(duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
         if self.verbose:
@@ -316,8 +366,10 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
             print(
                 f"bayespca: {cells.columns.size} ratings of {m} items by {n} users, {self.method}: "
                 f"rank {self.n_components_}, noise variance {self.noise_variance_:.4g}, free "
-                f"energy {self.free_energy_:.6g}, {len(fitted.trace)} sweeps, {seconds:.2f} s"
+                f"energy {self.free_energy_:.6g}, {len(fitted.trace)} sweeps, "
+                f"{time.perf_counter() - start:.2f} s"
             )
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, fitted or not, to a file that `bayespca.load` reads.

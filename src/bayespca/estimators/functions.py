@@ -12,7 +12,6 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, Input
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.records import Solution
 
 from . import _input
 from .pca import BayesianPCA
@@ -85,12 +84,8 @@ def _factorize(Y: Input, form: ClosedForm) -> Factors:
     S = xp.zeros((k, k), dtype=Y.dtype, device=Y.device)
     for h, value in enumerate(solution.shrunk_singular_values):
         S[h, h] = float(value)
-    return U, S, V, _post(solution)
-
-
-def _post(solution: Solution) -> dict[str, Any]:
-    k, moments = solution.rank, solution.moments.with_equal_priors()
-    return {
+    moments = solution.moments.with_equal_priors()
+    post = {
         "ma": moments.mean_a[:k],
         "mb": moments.mean_b[:k],
         "sa2": moments.variance_a[:k],
@@ -99,6 +94,7 @@ def _post(solution: Solution) -> dict[str, Any]:
         "sigma2": solution.noise_variance,
         "F": solution.free_energy,
     }
+    return U, S, V, post
 
 
 def denoise(X: Input, **options: Any) -> Array:

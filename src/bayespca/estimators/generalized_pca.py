@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
@@ -12,7 +12,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, RandomState
+from bayespca.arrays.types import (
+    ArrayOrPair,
+    DType,
+    FloatArray,
+    Input,
+    Numbers,
+    RandomState,
+)
 from bayespca.discrete import posterior as read
 from bayespca.discrete import reading
 from bayespca.discrete.columns import NAMES, as_cells, log_units
@@ -22,10 +29,8 @@ from bayespca.inference.result import extended
 
 from . import _columns, _input, _tables, _validation
 from ._base import Fitted, typed
-from ._constraints import SHARE, Constraint, one_of
-from ._natural import OPTIONS, NaturalPCA, refuse_likelihoods
-from ._options import Auto, Option, table
-from ._warnings import warn
+from ._natural_parameters import OPTIONS, WITH_DRAWS, NaturalPCA
+from ._options import SHARE, Auto, Constraint, Option, one_of, table
 
 BY_COLUMN = Constraint(
     ("a dictionary of such names by column",), ("dict",), lambda value: isinstance(value, dict)
@@ -95,9 +100,6 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
             "Whether counts are relative to the size of their row, which is the sum of its counts "
             "divided by the mean of that sum over rows: in genomics, the library size of a cell."
         ),
-        init="Where sweeps start: at the closed form of the cells about their columns, or at "
-        "normal draws.",
-        n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
         **OPTIONS,
     )
 
@@ -144,14 +146,16 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
 
         If an error occurs, the estimator stays as it was.
         """
-        start = time.perf_counter()
-        self._chosen()
-        self._check_schedule()
-        cap = _validation.largest_rank_of_starts(self)
+        start, cap = time.perf_counter(), self._checked_cap()
         raw = _tables.read(self, X, reset=True)
         columns = _columns.described(raw, self.likelihood)
-        if self.method == "gibbs":
-            refuse_likelihoods({column.name: column.likelihood for column in columns})
+        for column in columns if self.method == "gibbs" else ():
+            if column.likelihood not in WITH_DRAWS:
+                raise ValueError(
+                    f"method='gibbs' does not support {column.likelihood} cells, which column "
+                    f"{column.name!r} has; it supports {', '.join(WITH_DRAWS)}. Use method='vb', "
+                    "or another likelihood for this column."
+                )
         codes = _columns.codes(raw, columns)
         data = known_table(as_cells(codes, columns, sized=self.row_sizes))
         units = float(log_units(codes, columns).sum())
@@ -161,25 +165,12 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         fitted = extended(found, TableFit, **about, n_samples=codes.shape[0], dtype=raw.dtype)
         cells = as_cells(codes, columns, fitted.posterior.parameters)
         self._keep(self._with_draws(fitted, cells, cap), raw.features)
-        warn(fitted)
-        if self.verbose:
-            print(
-                f"bayespca: {self.n_samples_}×{len(columns)}, rank {self.n_components_}, free "
-                f"energy {self.free_energy_:.6g} after {self.n_iter_} sweeps, "
-                f"{time.perf_counter() - start:.2f} s"
-            )
+        n, p, k = self.n_samples_, len(columns), self.n_components_
+        energy = f"free energy {self.free_energy_:.6g} after {self.n_iter_} sweeps"
+        self._report(fitted, f"{n}×{p}, rank {k}, {energy}", start)
         return self
 
     # --- scores --------------------------------------------------------------------------------
-
-    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
-
-        Scores are coordinates along the orthonormal components, given the observed cells.
-        """
-        raw, _, cells = self._read(X)
-        T, std = (part.astype(raw.dtype) for part in read.scores(self.posterior_, cells))
-        return (T, std) if return_std else T
 
     def inverse_transform(self, X: Input) -> Numbers:
         """Expected rows at given scores, in the columns that `output_names_` names.
@@ -191,8 +182,10 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         T = _input.read_scores(X, self.n_components_, self.components_)
         z = read.natural_at_scores(self.posterior_, T)
         columns = self.fit_.columns
-        cells = as_cells(np.full((len(T), len(columns)), np.nan), columns, self._parameters)
-        views = self._views(cells, read.Natural(z, np.zeros_like(z)))
+        cells = as_cells(
+            np.full((len(T), len(columns)), np.nan), columns, self.posterior_.parameters
+        )
+        views = reading.views(columns, cells, z, np.zeros_like(z))
         return _beside(reading.expected(view) for view in views).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------
@@ -207,7 +200,8 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
         raw, _, cells = self._read(X)
-        views = list(self._views(cells, read.natural(self.posterior_, cells)))
+        z = read.natural(self.posterior_, cells)
+        views = list(reading.views(self.fit_.columns, cells, *z))
         means = _beside(reading.expected(view) for view in views).astype(raw.dtype)
         if not return_std:
             return means
@@ -236,7 +230,14 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
                 codes[rows, j] = guess.value
                 holes.append(_described_holes(raw.columns[j], view.column, rows, guess))
         table = _tables.filled(raw, self.fit_.columns, codes)
-        return table if interval is None else (table, _joined(holes))
+        if interval is None:
+            return table
+        kinds: dict[str, Any] = dict.fromkeys(("row", "column", "value", "low", "high"), object)
+        kinds |= {"row": np.intp, "probability": np.float64}
+        return table, {
+            key: np.array([one for part in holes for one in part[key]], dtype=kind)
+            for key, kind in kinds.items()
+        }
 
     def sample_imputations(
         self, X: Input, n_draws: int = 5, random_state: RandomState = None
@@ -247,18 +248,16 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         """
         raw, codes, cells = self._read(X)
         rng = _validation.generator(random_state)
-        return [self._drawn_table(raw, codes, cells, rng) for _ in range(n_draws)]
-
-    def _drawn_table(
-        self, raw: _tables.RawTable, codes: FloatArray, cells: TableCells, rng: np.random.Generator
-    ) -> Any:
         if raw.is_sparse:
-            return raw.table.copy()
-        z = read.drawn_natural(self.posterior_, cells, rng)
-        views = reading.views(self.fit_.columns, cells, z, np.zeros_like(z))
-        drawn = np.stack([reading.drawn(view, rng) for view in views], axis=1)
-        full = np.where(np.isnan(codes), drawn, codes)
-        return _tables.filled(raw, self.fit_.columns, full)
+            return [raw.table.copy() for _ in range(n_draws)]
+        tables = []
+        for _ in range(n_draws):
+            z = read.drawn_natural(self.posterior_, cells, rng)
+            views = reading.views(self.fit_.columns, cells, z, np.zeros_like(z))
+            drawn = np.stack([reading.drawn(view, rng) for view in views], axis=1)
+            full = np.where(np.isnan(codes), drawn, codes)
+            tables.append(_tables.filled(raw, self.fit_.columns, full))
+        return tables
 
     # --- densities -----------------------------------------------------------------------------
 
@@ -267,28 +266,19 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         _, codes, cells = self._read(X)
         return read.log_density(self.posterior_, cells) - log_units(codes, self.fit_.columns)
 
-    def score(self, X: Input, y: object = None) -> float:
-        """Mean of `score_samples`."""
-        return float(self.score_samples(X).mean())
-
     # --- reading -------------------------------------------------------------------------------
-
-    @property
-    def _parameters(self) -> Any:
-        return self.posterior_.parameters
 
     def _read(self, X: Input) -> tuple[_tables.RawTable, FloatArray, TableCells]:
         """Read a table: return it as it came, its codes, and its cells."""
         check_is_fitted(self)
         raw = _tables.read(self, X, reset=False)
         codes = _columns.codes(raw, self.fit_.columns)
-        return raw, codes, self._cells(codes)
+        fit, parameters = self.fit_, self.posterior_.parameters
+        return raw, codes, as_cells(codes, fit.columns, parameters, sized=fit.sized)
 
-    def _cells(self, codes: FloatArray) -> TableCells:
-        return as_cells(codes, self.fit_.columns, self._parameters, sized=self.fit_.sized)
-
-    def _views(self, cells: TableCells, z: read.Natural) -> Iterator[reading.ColumnView]:
-        return reading.views(self.fit_.columns, cells, *z)
+    def _cells_of(self, X: Input) -> tuple[TableCells, DType]:
+        raw, _, cells = self._read(X)
+        return cells, raw.dtype
 
     def _reads_holes(self) -> bool:
         return True
@@ -324,14 +314,4 @@ def _described_holes(
         "low": own(guess.low),
         "high": own(guess.high),
         "probability": guess.probability.tolist(),
-    }
-
-
-def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entries of all columns, as arrays."""
-    kinds: dict[str, Any] = dict.fromkeys(("row", "column", "value", "low", "high"), object)
-    kinds |= {"row": np.intp, "probability": np.float64}
-    return {
-        key: np.array([one for part in parts for one in part[key]], dtype=kind)
-        for key, kind in kinds.items()
     }

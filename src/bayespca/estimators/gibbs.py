@@ -9,25 +9,23 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 from array_api_compat import is_array_api_obj
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.arrays.types import Array, ArrayOrPair, DType, Input, RandomState
+from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress, suited
-from bayespca.linear.gibbs.fit import GibbsDraws
 from bayespca.linear.gibbs.fit import fit as draw
 from bayespca.spectrum.records import Status
 
 from . import _arviz, _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
-from ._constraints import whole
-from ._options import COLUMNS, Auto, Option, table
-from ._transforming import Transforming
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted, Transforming
+from ._options import COLUMNS, Auto, Option, table, whole
 from .pca import RankWarning
 from .wording import in_brief
 
@@ -139,11 +137,15 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         `noise_variance`. Chains run to their full length, whatever it returns.
         """
         start, asked = time.perf_counter(), self._chosen()
-        schedule, prior = self._schedule(), _validation.hyperparameters(self)
-        table = _input.read(self, X, in_memory=True, dense=True)
-        _input.check_complete(table)
+        names = ("n_chains", "n_warmup", "n_draws", "thin")
+        schedule = Schedule(**{name: int(getattr(self, name)) for name in names})
+        prior = _validation.hyperparameters(self)
+        table = _input.read(self, X, in_memory=True, dense=True, complete=True)
         data = compress(np.asarray(table.values, dtype=np.float64))
-        q = _columns(asked.n_components, data)
+        if asked.n_components == "auto":
+            q = min(data.d, data.n) - 1
+        else:
+            q = min(int(asked.n_components), data.d)
         self._check_size(data, q)
         prior = suited(prior, data)
         said = Status(advice=reading.prior_advice(data, prior))
@@ -152,17 +154,41 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
         draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs, callback=callback)
         found = reading.report(draws, data)
-        judged = _arviz.diagnostics(found.quantities) or (None, None)
-        chains = _of_chains(judged[0], judged[1], schedule.n_chains)
-        self._keep(
-            _record(found, draws, table.dtype, data.n, judged, said + chains), table.features
+        r_hat, ess = _arviz.diagnostics(found.quantities) or (None, None)
+        chains = _of_chains(r_hat, ess, schedule.n_chains)
+        of_data = {
+            "components": found.components,
+            "components_std": found.components_std,
+            "signal_variance": found.signal_variance,
+            "signal_variance_std": found.signal_variance_std,
+            "mean": found.mean,
+            "mean_std": found.mean_std,
+            "explained_variance": found.sample_variance,
+            "explained_variance_ratio": found.sample_variance / (found.total_variance or 1.0),
+        }
+        kept = reading.GibbsFit(
+            **{name: array.astype(table.dtype) for name, array in of_data.items()},
+            draws=draws,
+            rank_posterior=found.rank_posterior,
+            noise_variance=found.noise_variance,
+            noise_variance_std=found.noise_variance_std,
+            n_samples=data.n,
+            r_hat=r_hat,
+            ess=ess,
+            status=said + chains,
         )
-        self._tell(chains, time.perf_counter() - start)
+        self._keep(kept, table.features)
+        for advice in chains.advice:
+            warnings.warn(advice.text, ConvergenceWarning, stacklevel=2)
+        if self.verbose:
+            k = self.n_components_
+            print(
+                f"bayespca: {self.n_samples_}×{self.n_features_in_}, {self.n_chains} chains of "
+                f"{self.n_draws} draws: rank {k} "
+                f"({in_brief(k, self.rank_posterior_)}), noise variance "
+                f"{self.noise_variance_:.4g}, {time.perf_counter() - start:.2f} s"
+            )
         return self
-
-    def _schedule(self) -> Schedule:
-        names = ("n_chains", "n_warmup", "n_draws", "thin")
-        return Schedule(**{name: int(getattr(self, name)) for name in names})
 
     def _check_size(self, data: GibbsData, q: int) -> None:
         if not 1e-70 < data.unit < 1e70:
@@ -175,17 +201,6 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
             raise ValueError(
                 f"the draws of W would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
                 "(with thin to keep the length of the chains)."
-            )
-
-    def _tell(self, chains: Status, seconds: float) -> None:
-        _arviz.warn(chains)
-        if self.verbose:
-            k = self.n_components_
-            print(
-                f"bayespca: {self.n_samples_}×{self.n_features_in_}, {self.n_chains} chains of "
-                f"{self.n_draws} draws: rank {k} "
-                f"({in_brief(k, self.rank_posterior_)}), noise variance "
-                f"{self.noise_variance_:.4g}, {seconds:.2f} s"
             )
 
     # --- scores --------------------------------------------------------------------------------
@@ -313,38 +328,3 @@ def _of_chains(r_hat: Judged, ess: Judged, n_chains: int) -> Status:
             f"{wanted}: intervals are rough. Raise n_draws or thin.",
         )
     return status
-
-
-def _record(
-    found: reading.Report,
-    draws: GibbsDraws,
-    dtype: DType,
-    n: int,
-    judged: tuple[Judged, Judged],
-    status: Status,
-) -> reading.GibbsFit:
-    """The record of a fit, in the dtype of the data."""
-    variance, total = found.sample_variance, found.total_variance
-    return reading.GibbsFit(
-        draws=draws,
-        components=found.components.astype(dtype),
-        components_std=found.components_std.astype(dtype),
-        rank_posterior=found.rank_posterior,
-        noise_variance=found.noise_variance,
-        noise_variance_std=found.noise_variance_std,
-        signal_variance=found.signal_variance.astype(dtype),
-        signal_variance_std=found.signal_variance_std.astype(dtype),
-        mean=found.mean.astype(dtype),
-        mean_std=found.mean_std.astype(dtype),
-        explained_variance=variance.astype(dtype),
-        explained_variance_ratio=(variance / (total or 1.0)).astype(dtype),
-        n_samples=n,
-        r_hat=judged[0],
-        ess=judged[1],
-        status=status,
-    )
-
-
-def _columns(asked: int | Auto, data: GibbsData) -> int:
-    """The number of columns of W."""
-    return min(data.d, data.n) - 1 if asked == "auto" else min(int(asked), data.d)

@@ -24,16 +24,10 @@ from bayespca.nonlinear.kernels import Kernel, kernel_named
 from bayespca.nonlinear.pairs import HOST, ArrayPairs, Pairs
 from bayespca.nonlinear.posterior import GPPosterior, predicted, sampled
 from bayespca.nonlinear.start import MOST_ROWS
-from bayespca.sources.data import Data
-from bayespca.spectrum.records import Status
 
 from . import _input, _validation
-from ._base import BY_RANK, PER_COMPONENT, PER_FEATURE, Fitted, typed
-from ._constraints import AUTO, Constraint, whole
-from ._iterating import Iterating
-from ._options import Auto, Noise, Option, table
-from ._transforming import Transforming
-from ._warnings import warn
+from ._base import BY_RANK, PER_COMPONENT, PER_FEATURE, Fitted, Iterating, Transforming, typed
+from ._options import AUTO, Auto, Constraint, Noise, Option, table, whole
 from .pca import BayesianPCA
 
 # Most dimensions and inducing points that "auto" starts with, and most dimensions that are tried
@@ -176,33 +170,50 @@ class GPLVM(Transforming, Iterating[GPFit]):
         _input.check_any_value(data)
         _input.check_every_column(data)
         values = np.asarray(data.values, np.float64)
-        varying = _varying(values)
-        linear = self._linear(values[:, varying])
+        varying = np.fmax.reduce(values) > np.fmin.reduce(values)
+        if not varying.any():
+            raise ValueError(
+                "No column of X varies, so there is no latent space to find: "
+                f"{values.shape[1]} feature(s), {values.shape[0]} row(s)."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # The PCA that curves are compared with; the iteration starts from its result. With a
+            # cap, even an idle one, it does not try other noise models just to give advice.
+            cap = max(min(values[:, varying].shape), 1)
+            linear = BayesianPCA(n_components=cap, noise=self.noise, random_state=0)
+            linear.set_params(center=self.center).fit(values[:, varying])
         fitted = self._fitted(values[:, varying], kernel, linear, pairs, callback)
+        status, n = fitted.status, len(values)
+        if self.n_inducing != "auto" and int(self.n_inducing) > n:
+            status = status.but(
+                "fewer-inducing",
+                f"n_inducing={self.n_inducing} exceeds the number of rows: {n} were used.",
+            )
+        if not varying.all():
+            some, names = np.flatnonzero(~varying)[:5], data.features.names
+            shown = [f"column {j}" if names is None else f"'{names[j]}'" for j in some]
+            text = f"Constant columns were ignored: {', '.join(shown)}."
+            status = status.but("constant-columns", text)
         kept = extended(
             fitted,
             GPFit,
             posterior=_with_constant(fitted.posterior, values, varying),
             linear_free_energy=float(linear.free_energy_),
-            status=fitted.status + self._advice(data, varying),
+            status=status,
             dtype=np.dtype(data.dtype),
         )
         self._keep(kept, data.features)
-        self._report(kept, values, time.perf_counter() - start)
+        p = values.shape[1]
+        gain = f"{kept.nonlinear_evidence:+.4g} nats over a linear PCA"
+        found = f"{n}×{p}, {self.method}: {kept.n_components} latent dimensions"
+        energy = f"free energy {kept.free_energy:.6g} ({gain}) after {kept.n_iter} steps"
+        self._report(kept, f"{found}, {energy}", start)
         return self
 
     def fit_transform(self, X: Input, y: object = None) -> Numbers:
         """Fit the model and return the latent points of its rows, `embedding_`."""
         return self.fit(X, y).embedding_
-
-    def _linear(self, values: FloatArray) -> BayesianPCA:
-        """The PCA that curves are compared with; the iteration starts from its result."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # With a cap, even an idle one, it does not try other noise models just to give advice.
-            cap = max(min(values.shape), 1)
-            pca = BayesianPCA(n_components=cap, noise=self.noise, random_state=0)
-            return pca.set_params(center=self.center).fit(values)
 
     def _fitted(
         self,
@@ -263,28 +274,6 @@ class GPLVM(Transforming, Iterating[GPFit]):
             return range(1, UNROLLED + 1)
         return (1,) if shape[0] <= FEW_ROWS and found.n_components > 1 else ()
 
-    def _advice(self, data: Data, varying: NDArray[np.bool_]) -> Status:
-        status, n = Status(), len(data.values)
-        if self.n_inducing != "auto" and int(self.n_inducing) > n:
-            status = status.but(
-                "fewer-inducing",
-                f"n_inducing={self.n_inducing} exceeds the number of rows: {n} were used.",
-            )
-        if not varying.all():
-            names = ", ".join(_named(data, int(j)) for j in np.flatnonzero(~varying)[:5])
-            status = status.but("constant-columns", f"Constant columns were ignored: {names}.")
-        return status
-
-    def _report(self, fitted: GPFit, values: FloatArray, seconds: float) -> None:
-        warn(fitted)
-        if self.verbose:
-            n, p = values.shape
-            print(
-                f"bayespca: {n}×{p}, {self.method}: {fitted.n_components} latent dimensions, free "
-                f"energy {fitted.free_energy:.6g} ({fitted.nonlinear_evidence:+.4g} nats over a "
-                f"linear PCA) after {fitted.n_iter} steps, {seconds:.2f} s"
-            )
-
     # --- latent points -------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
@@ -292,16 +281,16 @@ class GPLVM(Transforming, Iterating[GPFit]):
 
         They follow from the observed cells, in units of the length scales.
         """
-        values = self._read(X)
-        latent = new_rows.placed(self.posterior_, _wide(values)).best
-        mean, std = latent.mean.astype(values.dtype), np.sqrt(latent.variance).astype(values.dtype)
+        wide, dtype = _input.read_wide(self, X)
+        latent = new_rows.placed(self.posterior_, wide).best
+        mean, std = latent.mean.astype(dtype), np.sqrt(latent.variance).astype(dtype)
         return (mean, std) if return_std else mean
 
     def inverse_transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Rows at given latent points, without noise; `return_std` adds standard deviations."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.embedding_)
-        mean, variance = predicted(self.posterior_, _wide(T))
+        mean, variance = predicted(self.posterior_, np.asarray(T, np.float64))
         mean, std = mean.astype(T.dtype), np.sqrt(variance).astype(T.dtype)
         return (mean, std) if return_std else mean
 
@@ -313,25 +302,24 @@ class GPLVM(Transforming, Iterating[GPFit]):
         With `return_std` it also returns standard deviations, noise included; observed cells have
         0.
         """
-        values = self._read(X)
-        wide = _wide(values)
+        wide, dtype = _input.read_wide(self, X)
         mean, variance = new_rows.filled(self.posterior_, new_rows.placed(self.posterior_, wide))
         holes = np.isnan(wide)
-        filled = np.where(holes, mean, wide).astype(values.dtype)
+        filled = np.where(holes, mean, wide).astype(dtype)
         std = np.where(holes, np.sqrt(variance + self.posterior_.noise), 0.0)
-        return (filled, std.astype(values.dtype)) if return_std else filled
+        return (filled, std.astype(dtype)) if return_std else filled
 
     def denoise(self, X: Input) -> Numbers:
         """Posterior mean of rows without their noise."""
-        values = self._read(X)
-        modes = new_rows.placed(self.posterior_, _wide(values))
-        return new_rows.filled(self.posterior_, modes)[0].astype(values.dtype)
+        wide, dtype = _input.read_wide(self, X)
+        modes = new_rows.placed(self.posterior_, wide)
+        return new_rows.filled(self.posterior_, modes)[0].astype(dtype)
 
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
         """Log predictive density of the known cells of each row."""
-        return new_rows.log_density(self.posterior_, _wide(self._read(X)))
+        return new_rows.log_density(self.posterior_, _input.read_wide(self, X)[0])
 
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
@@ -348,39 +336,13 @@ class GPLVM(Transforming, Iterating[GPFit]):
 
     # --- contracts -----------------------------------------------------------------------------
 
-    def _read(self, X: Input) -> Numbers:
-        check_is_fitted(self)
-        return _input.read_with_holes(self, X, reset=False).values
-
     def _reads_holes(self) -> bool:
         return True
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.method == "vb"
         return tags
-
-
-def _named(data: Data, column: int) -> str:
-    names = data.features.names
-    return f"column {column}" if names is None else f"'{names[column]}'"
-
-
-def _varying(values: FloatArray) -> NDArray[np.bool_]:
-    """Mask of the columns that vary; raise if none does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        varying = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
-    if not varying.any():
-        raise ValueError(
-            "No column of X varies, so there is no latent space to find: "
-            f"{values.shape[1]} feature(s), {values.shape[0]} row(s)."
-        )
-    return np.asarray(varying)
 
 
 def _with_constant(
@@ -407,8 +369,3 @@ def _with_constant(
         noise=spread(found.noise, float(found.noise.mean())),
         mean_variance=spread(found.mean_variance, 0.0),
     )
-
-
-def _wide(X: Numbers) -> FloatArray:
-    """X in float64, in which everything is computed."""
-    return np.asarray(X, np.float64)

@@ -177,7 +177,14 @@ def cross_validate_entries(
     """
     named = imputers if isinstance(imputers, Mapping) else {type(imputers).__name__: imputers}
     values = np.asarray(_input.unmasked(X), dtype=np.float64)
-    _check_table(values, n_folds)
+    if values.ndim != 2:
+        raise ValueError(f"expected a matrix, got an array of shape {values.shape}.")
+    count = int(np.count_nonzero(~np.isnan(values)))
+    if not 2 <= n_folds <= count:
+        raise ValueError(
+            f"n_folds must be between 2 and the number of cells that are there, {count}; "
+            f"got {n_folds!r}."
+        )
     folds = _folds(values, n_folds, _validation.generator(random_state))
     rmse: dict[str, list[float]] = {name: [] for name in named}
     coverage: dict[str, list[float]] = {name: [] for name in named}
@@ -198,17 +205,6 @@ def cross_validate_entries(
 def _mean(values: Numbers) -> float:
     """The mean of values; NaN if there are none."""
     return float(values.mean()) if values.size else float("nan")
-
-
-def _check_table(X: NDArray[np.float64], n_folds: int) -> None:
-    if X.ndim != 2:
-        raise ValueError(f"expected a matrix, got an array of shape {X.shape}.")
-    count = int(np.count_nonzero(~np.isnan(X)))
-    if not 2 <= n_folds <= count:
-        raise ValueError(
-            f"n_folds must be between 2 and the number of cells that are there, {count}; "
-            f"got {n_folds!r}."
-        )
 
 
 def _folds(

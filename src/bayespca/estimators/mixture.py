@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -19,19 +17,21 @@ from bayespca import inference
 from bayespca.arrays.types import Input, Numbers, RandomState
 from bayespca.mixtures.pca import posterior as read
 from bayespca.mixtures.pca.choosing import fit_choosing
-from bayespca.mixtures.pca.data import MixtureData, prepared
+from bayespca.mixtures.pca.data import prepared
 from bayespca.mixtures.pca.fit import MixtureFit, MixtureModel, mixture_model
-from bayespca.mixtures.pca.posterior import MixturePosterior
 from bayespca.mixtures.weights import Dirichlet, PointWeights
 
 from . import _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, Fitted, typed
-from ._constraints import AUTO, several, whole
-from ._iterating import Iterating
-from ._noise import ChoosesNoise
-from ._options import Auto, Noise, Option, table
-from ._transforming import Transforming
-from ._warnings import warn
+from ._base import (
+    PER_COMPONENT,
+    PER_ENTRY,
+    ChoosesNoise,
+    Fitted,
+    Iterating,
+    Transforming,
+    typed,
+)
+from ._options import AUTO, Auto, Noise, Option, several, table, whole
 from .pca import RankWarning
 
 Array = Numbers
@@ -164,74 +164,84 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         """
         start = time.perf_counter()
         concentration = self._chosen().weight_concentration_prior
-        _validation.check_concentration(concentration, self.method)
+        if concentration != "auto" and self.method == "ml":
+            raise ValueError(
+                "weight_concentration_prior is a prior of the weights, which method='ml' "
+                "point-estimates: leave it at 'auto'."
+            )
         data = _input.read_with_holes(self, X, reset=True)
         _input.check_any_value(data)
         _input.check_every_column(data)
         values = data.values
-        weights = _weights(sample_weight, values)
-        ranks, choose = self._ranks(values, weights)
-        rows = prepared(values, weights)
-        model_with = partial(self._model, rows, ranks, choose, concentration)
-        fitted = self._fitted(model_with, rows, _validation.looping(self, callback))
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": True, "copy": True}
+        weights = _check_sample_weight(sample_weight, values, **checks)
+        if not weights.any():
+            raise ValueError("sample_weight is 0 for all rows: at least one must be positive.")
+        n_rows = int(np.count_nonzero((weights > 0) & ~np.isnan(values).all(axis=1)))
+        K, choose = self._clusters(n_rows)
+        ranks, rows = self._ranks(K, choose), prepared(values, weights)
+        prior = Dirichlet(1 / K if concentration == "auto" else concentration)
+
+        def model(per_feature: bool) -> MixtureModel:
+            return mixture_model(
+                rows,
+                ranks=ranks,
+                method=self.method,
+                weights=PointWeights() if self.method == "ml" else prior,
+                per_feature=per_feature,
+                choose=choose,
+                prune=self.init == "pruned" and not choose,
+            )
+
+        looping = _validation.looping(self, callback)
+        if self.noise == "auto" and self.method == "evb":
+            fitted = fit_choosing(model, rows, looping)
+        else:
+            per_feature = self.noise == "per-feature"
+            fitted = inference.fit(model(per_feature), rows, looping)
+            fitted = replace(fitted, per_feature=per_feature)
         self._keep(replace(fitted, dtype=np.dtype(data.dtype)), data.features)
-        self._report(fitted, values, time.perf_counter() - start)
+        (n, p), each = values.shape, fitted.posterior.ranks
+        found = "1 cluster of rank" if len(each) == 1 else f"{len(each)} clusters of ranks"
+        energy = f"free energy {fitted.free_energy:.6g} after {fitted.n_iter} sweeps"
+        listed = ", ".join(map(str, each))
+        self._report(fitted, f"{n}×{p}, {self.method}: {found} {listed}, {energy}", start)
+        if "all-clusters" in fitted.status:
+            warnings.warn(str(fitted.status), RankWarning, stacklevel=2)
         return self
 
     def fit_predict(self, X: Input, y: object = None, sample_weight: Input = None) -> Array:
         """Fit the mixture and return the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _ranks(self, X: Array, weights: Array) -> tuple[tuple[int | None, ...], bool]:
-        """The largest rank of each cluster, and whether the number of clusters is chosen."""
-        n_rows = int(np.count_nonzero((weights > 0) & ~np.isnan(X).all(axis=1)))
-        K, choose = _validation.checked_clusters(self.n_components, self.max_components, n_rows)
-        return _validation.checked_ranks(self.ranks, self.method, K, choose), choose
-
-    def _fitted(
-        self,
-        model_with: Callable[[bool], MixtureModel],
-        rows: MixtureData,
-        looping: inference.Looping,
-    ) -> MixtureFit:
-        if self.noise == "auto" and self.method == "evb":
-            return fit_choosing(model_with, rows, looping)
-        per_feature = self.noise == "per-feature"
-        fitted = inference.fit(model_with(per_feature), rows, looping)
-        return replace(fitted, per_feature=per_feature)
-
-    def _model(
-        self,
-        data: MixtureData,
-        ranks: tuple[int | None, ...],
-        choose: bool,
-        concentration: Any,
-        per_feature: bool,
-    ) -> MixtureModel:
-        prior = Dirichlet(1 / len(ranks) if concentration == "auto" else concentration)
-        return mixture_model(
-            data,
-            ranks=ranks,
-            method=self.method,
-            weights=PointWeights() if self.method == "ml" else prior,
-            per_feature=per_feature,
-            choose=choose,
-            prune=self.init == "pruned" and not choose,
-        )
-
-    def _report(self, fitted: inference.Fit[MixturePosterior], X: Array, seconds: float) -> None:
-        warn(fitted)
-        if "all-clusters" in fitted.status:
-            warnings.warn(str(fitted.status), RankWarning, stacklevel=3)
-        if self.verbose:
-            n, p = X.shape
-            ranks = fitted.posterior.ranks
-            found = "1 cluster of rank" if len(ranks) == 1 else f"{len(ranks)} clusters of ranks"
-            print(
-                f"bayespca: {n}×{p}, {self.method}: {found} "
-                f"{', '.join(map(str, ranks))}, free energy "
-                f"{fitted.free_energy:.6g} after {fitted.n_iter} sweeps, {seconds:.2f} s"
+    def _clusters(self, n_rows: int) -> tuple[int, bool]:
+        """Number of clusters to start with, and whether the fit chooses their number."""
+        if self.n_components == "auto":
+            return max(1, min(int(self.max_components), n_rows // 5)), True
+        if int(self.n_components) > n_rows:
+            raise ValueError(
+                f"n_components={self.n_components} clusters need at least as many rows, and there "
+                f"are {n_rows} (n_samples = {n_rows}) that hold a value and count: lower "
+                "n_components."
             )
+        return int(self.n_components), False
+
+    def _ranks(self, K: int, choose: bool) -> tuple[int | None, ...]:
+        """The largest rank of each of K clusters, None for "auto"; the rank itself for "ml"."""
+        if isinstance(self.ranks, str):
+            if self.method == "ml":
+                raise ValueError("method='ml' needs the rank of the clusters: give ranks.")
+            return (None,) * K
+        if not isinstance(self.ranks, Sequence | np.ndarray):
+            return (int(self.ranks),) * K
+        given = [int(rank) for rank in self.ranks]
+        if choose or len(given) != K:
+            asked = "'auto'" if choose else K
+            raise ValueError(
+                f"ranks has {len(given)} entries, one for each cluster, but n_components is "
+                f"{asked}: give as many, or one number for all."
+            )
+        return tuple(given)
 
     # --- clusters ------------------------------------------------------------------------------
 
@@ -241,15 +251,15 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
 
     def predict_proba(self, X: Input) -> Array:
         """The probability of each cluster for each row; a row without any value gets `weights_`."""
-        values = self._read(X)
-        return read.probabilities(self.posterior_, _wide(values)).astype(values.dtype)
+        wide, dtype = _input.read_wide(self, X)
+        return read.probabilities(self.posterior_, wide).astype(dtype)
 
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Array:
         """Log posterior predictive density of the known cells of each row."""
-        values = self._read(X)
-        return read.log_density(self.posterior_, _wide(values)).astype(values.dtype)
+        wide, dtype = _input.read_wide(self, X)
+        return read.log_density(self.posterior_, wide).astype(dtype)
 
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
@@ -274,33 +284,27 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         coordinates of the cluster's `components_`. With `cluster`, it returns the scores of all
         rows in that cluster instead, one column for each of its components.
         """
-        values = self._read(X)
-        wide = _wide(values)
+        wide, dtype = _input.read_wide(self, X)
         if cluster is None:
             labels = np.argmax(read.probabilities(self.posterior_, wide), axis=1)
-            return read.local_scores(self.posterior_, wide, labels).astype(values.dtype)
+            return read.local_scores(self.posterior_, wide, labels).astype(dtype)
         _validation.choose("cluster", cluster, tuple(range(self.n_components_)))
-        return read.scores(self.posterior_, wide, int(cluster)).astype(values.dtype)
+        return read.scores(self.posterior_, wide, int(cluster)).astype(dtype)
 
     def denoise(self, X: Input) -> Array:
         """Posterior mean of rows without their noise, in their most probable cluster."""
-        values = self._read(X)
-        wide = _wide(values)
+        wide, dtype = _input.read_wide(self, X)
         labels = np.argmax(read.probabilities(self.posterior_, wide), axis=1)
         T = read.local_scores(self.posterior_, wide, labels)
-        return read.reconstruct(self.posterior_, T, labels).astype(values.dtype)
+        return read.reconstruct(self.posterior_, T, labels).astype(dtype)
 
     def impute(self, X: Input) -> Array:
         """Rows with their holes (NaN) filled by their posterior mean over all clusters."""
-        values = self._read(X)
-        filled = read.impute(self.posterior_, _wide(values)).astype(values.dtype)
-        return np.where(np.isnan(values), filled, values)
+        wide, dtype = _input.read_wide(self, X)
+        filled = read.impute(self.posterior_, wide)
+        return np.where(np.isnan(wide), filled, wide).astype(dtype)
 
     # --- contracts -----------------------------------------------------------------------------
-
-    def _read(self, X: Input) -> Array:
-        check_is_fitted(self)
-        return _input.read_with_holes(self, X, reset=False).values
 
     @property
     def _n_features_out(self) -> int:
@@ -310,17 +314,3 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _weights(sample_weight: Input, X: Array) -> NDArray[np.float64]:
-    """The weight of each row, checked, in float64."""
-    weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-    )
-    _validation.check_some_weight(weights)
-    return np.asarray(weights, np.float64)
-
-
-def _wide(X: Array) -> NDArray[np.float64]:
-    """X in float64, in which everything is computed."""
-    return np.asarray(X, np.float64)

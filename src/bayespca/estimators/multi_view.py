@@ -35,14 +35,11 @@ from bayespca.views.mixed.fit import MixedModel
 from bayespca.views.partitioned import look_at_views, views_on_workers
 
 from . import _input, _lazy, _mixed_views, _validation, _views
-from ._base import BY_RANK, Estimator, Fitted, typed
-from ._distant_views import rows_of_view
+from ._base import BY_RANK, Estimator, Fitted, Transforming, typed
 from ._options import Auto, Option, table
-from ._transforming import Transforming
-from ._view_answers import ViewAnswers, answers_of
-from ._view_noise import Noise, noise_of_features, rows_with_values
+from ._view_noise import Noise, distant_rows, noise_of_features, rows_with_values
+from ._view_predictions import PredictorOfCells, PredictorOfNumbers
 from ._views import Views
-from ._warnings import warn
 
 BY_VIEW = "array of shape (n_components_, n_views)"
 
@@ -199,12 +196,17 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         """
         start = time.perf_counter()
         self._chosen()
-        fitted, given = self._fitted(X, views, self._looping(callback))
+        looping = Looping(
+            max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=self.checkpoint
+        )
+        fitted, given = self._fitted(X, views, looping)
         kept = extended(
             fitted, ViewsFit, names=given.names, samples=given.samples, dtype=given.dtype
         )
         self._keep(kept, given.features)
-        self._report(kept, time.perf_counter() - start)
+        n, p, V = kept.n_samples, kept.n_features, kept.names.size
+        energy = f"free energy {kept.free_energy:.6g} after {kept.n_iter} sweeps"
+        self._report(kept, f"{n}×{p} in {V} views: {kept.n_components} factors, {energy}", start)
         return self
 
     def _fitted(
@@ -267,11 +269,6 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         most = max(min(n - 1, p), 0)
         return most if cap is None else min(cap, most)
 
-    def _looping(self, callback: inference.Callback | None) -> Looping:
-        return Looping(
-            max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=self.checkpoint
-        )
-
     def _in_memory(self, given: Views) -> tuple[ViewsTable, Status]:
         """The tables, and advice on their noise."""
         values, std, status = _wide(given), None, Status()
@@ -292,18 +289,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         for name, rows in zip(given.names, look.rows, strict=True):
             if not rows:
                 _views.refuse_empty(name)
-        alone = [rows_of_view(given.values, look, given.view, v) for v in range(given.names.size)]
+        alone = [distant_rows(given.values, look, given.view, v) for v in range(given.names.size)]
         std, status = noise_of_features(alone, given, self.noise)
         return views_on_workers(blocks, look, given.view, std), status
-
-    def _report(self, fitted: ViewsFit, seconds: float) -> None:
-        warn(fitted)
-        if self.verbose:
-            n, p, V = fitted.n_samples, fitted.n_features, fitted.names.size
-            print(
-                f"bayespca: {n}×{p} in {V} views: {fitted.n_components} factors, free energy "
-                f"{fitted.free_energy:.6g} after {fitted.n_iter} sweeps, {seconds:.2f} s"
-            )
 
     # --- scores --------------------------------------------------------------------------------
 
@@ -316,10 +304,10 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         given, _ = self._read(X)
         if is_dask(given.values):
             return self._lazily(given, "transform", return_std=return_std)
-        T = self._typed(self._answers.scores(_wide(given)), given)
+        T = self._typed(self._predictor.scores(_wide(given)), given)
         if not return_std:
             return T
-        return T, self._typed(self._answers.scores_std(_wide(given)), given)
+        return T, self._typed(self._predictor.scores_std(_wide(given)), given)
 
     def inverse_transform(self, X: Input) -> Any:
         """Tables of samples with given scores, without noise: a dict by view.
@@ -335,12 +323,12 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             values = self._side_by_side(T)
         kind = "matrix" if self.fit_.names.tolist() == [_views.ONLY] else "mapping"
         features = _input.features_of(self)
-        view = self._answers.view_of_outputs
+        view = self._predictor.view_of_outputs
         return _views.given_back(values, Views(values, view, self.fit_.names, features, None, kind))
 
     def _side_by_side(self, T: Numbers) -> Numbers:
         """The columns of all views, side by side, for samples with given scores."""
-        return self._answers.at_scores(np.asarray(T, np.float64)).astype(T.dtype)
+        return self._predictor.at_scores(np.asarray(T, np.float64)).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------
 
@@ -360,8 +348,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         if is_dask(given.values):
             found = self._lazily(given, "impute", return_std=return_std)
         else:
-            found = self._filled(given, noise=return_std != "mean")
-            found = found if return_std else found[0]
+            parts = self._predictor.filled(_wide(given), noise=return_std != "mean")
+            filled, std = (self._typed(part, given) for part in parts)
+            found = (filled, std) if return_std else filled
         if not return_std:
             return self._given_back(found, given, reader)
         filled, std = found
@@ -389,13 +378,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         hidden = _wide(given).copy()
         hidden[:, given.columns(view)] = np.nan
         v = list(given.names).index(view)
-        found = self._answers.expected(hidden, v, noise=return_std != "mean")
+        found = self._predictor.expected(hidden, v, noise=return_std != "mean")
         mean, std = (self._typed(one, given) for one in found)
         return (mean, std) if return_std else mean
-
-    def _filled(self, given: Views, *, noise: bool) -> tuple[Numbers, Numbers]:
-        filled, std = self._answers.filled(_wide(given), noise=noise)
-        return self._typed(filled, given), self._typed(std, given)
 
     def _given_back(self, values: Numbers, given: Views, reader: _mixed_views.Reader | None) -> Any:
         """Tables in the form of the input, with levels in place of codes."""
@@ -412,7 +397,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             blocks = partitioned(given.values, wide=False)
             drawn = _lazy.copies(blocks, n, rng, (self.posterior_, None))
             return [_views.given_back(one, given) for one in drawn]
-        draws = (self._answers.drawn(_wide(given), rng) for _ in range(n))
+        draws = (self._predictor.drawn(_wide(given), rng) for _ in range(n))
         return [self._given_back(self._typed(draw, given), given, reader) for draw in draws]
 
     # --- densities -----------------------------------------------------------------------------
@@ -424,7 +409,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         given, _ = self._read(X)
         if is_dask(given.values):
             return self._lazily(given, "score_samples")
-        return self._answers.log_density(_wide(given))
+        return self._predictor.log_density(_wide(given))
 
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`; computed immediately, also for Dask arrays."""
@@ -447,8 +432,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return _views.read_new(self, X, reader), reader
 
     @property
-    def _answers(self) -> ViewAnswers:
-        return answers_of(self.fit_)
+    def _predictor(self) -> PredictorOfCells | PredictorOfNumbers:
+        return PredictorOfCells(self.fit_) if self.fit_.columns else PredictorOfNumbers(self.fit_)
 
     def _lazily(self, given: Views, method: str, **options: object) -> DaskArray:
         """Lazy result of a method for tables on Dask, one task per block."""

@@ -31,16 +31,12 @@ from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, holding
 
-from . import _errors, _input, _validation
-from ._base import PER_FEATURE, Fitted
+from . import _input, _validation
+from ._base import PER_FEATURE, ChoosesNoise, Fitted, warn
 from ._checks import checked
-from ._constraints import AUTO, NONE, SHARE, whole, word
-from ._noise import ChoosesNoise
-from ._options import Engine, Option, current, table
-from ._posterior import PosteriorReader, line, placed
-from ._reading import knowing_rows
+from ._options import AUTO, NONE, SHARE, Engine, Option, current, table, whole, word
+from ._posterior import PosteriorReader, knowing_rows, placed
 from ._redundant import Reduced, completed, reduced
-from ._warnings import warn
 from .summary import rank_was_given
 from .wording import ENOUGH, in_brief, undetermined
 
@@ -314,10 +310,14 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         the iteration ends. It is not called for trial steps that test another rank.
         """
         start = time.perf_counter()
-        form, looping = self._form(), self._looping(callback)
-        in_memory = self._needs_all_rows(X) or self._engine not in ("auto", "streaming")
+        form = self._form()
+        looping = self._looping(callback)
+        # The noise model may need all rows at once, or meet holes in a file.
+        whole = self.noise not in ("auto", "isotropic")
+        whole = whole and (NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike))
+        in_memory = whole or self._engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
-        errors = _errors.known_errors(error_std, sample_weight, data)
+        errors = _validation.known_errors(error_std, sample_weight, data)
         averages = self.noise_variance == "auto"
         known = reduced(data, errors, keeps=self.method == "ml", averages=averages)
         fitted = self._fitted(known.data, form, looping, known.errors)
@@ -326,14 +326,13 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         fitted = completed(fitted, known, data.features)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
-        self._report(self.fit_, time.perf_counter() - start)
+        fitted, noise = self.fit_, self.fit_.noise.in_words
+        k, size = fitted.n_components, f"{fitted.n_samples}×{fitted.n_features}"
+        found = f"rank {k} ({in_brief(k, fitted.rank_posterior)}), noise {noise}"
+        line = f"{size}, {self.method}, engine {fitted.engine}: {found}"
+        line += f", free energy {fitted.free_energy:.6g}"
+        self._report(fitted, line, start, advice=WARNED, category=RankWarning)
         return self
-
-    def _needs_all_rows(self, X: Any) -> bool:
-        """Whether the noise model needs all rows at once, or may meet holes in a file."""
-        if self.noise in ("auto", "isotropic"):
-            return False
-        return NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike)
 
     def _fitted(
         self,
@@ -344,15 +343,16 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     ) -> PCAFit:
         """Fit by closed form if data are complete; on Dask, only the workers can tell."""
         asked = self._asked(errors, data)
-        if data.holes:
-            return self._fitted_with_holes(data, form, looping, asked)
-        try:
+        if not data.holes:
             counted = replace(form, n_features=data.features.count)
-            return self._fitted_complete(data.values, counted, looping, asked)
-        except IncompleteData:
-            if data.where is not Where.PARTITIONS:
-                raise
-        return self._fitted_with_holes(data, form, looping, asked)
+            try:
+                return self._fitted_complete(data.values, counted, looping, asked)
+            except IncompleteData:
+                if data.where is not Where.PARTITIONS:
+                    raise
+        _input.check_any_value(data)
+        _validation.check_for_holes(self)
+        return fit_with_holes(data.values, form, looping, asked)
 
     def _in_order(
         self, fitted: PCAFit, known: Reduced, form: ClosedForm, looping: inference.Looping
@@ -381,13 +381,6 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             fitted = sweeps.fit(X, form, looping, init=self.init, engine=self._engine, **how)
             return with_ranks(fitted, form.ranks(fitted.spectrum, fitted.noise_variance))
         return fit_complete(X, form, looping, asked)
-
-    def _fitted_with_holes(
-        self, data: Data, form: ClosedForm, looping: inference.Looping, asked: Asked
-    ) -> PCAFit:
-        _input.check_any_value(data)
-        _validation.check_for_holes(self)
-        return fit_with_holes(data.values, form, looping, asked)
 
     def _asked(self, errors: KnownErrors | None, data: Data) -> Asked:
         in_order = True if data.features.rise else None
@@ -464,14 +457,6 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     def _looping(self, callback: inference.Callback | None) -> inference.Looping:
         seed = _validation.seed(self.random_state)
         return replace(_validation.looping(self, callback), random_state=seed)
-
-    def _report(self, fitted: PCAFit, seconds: float) -> None:
-        warn(fitted, WARNED, RankWarning)
-        if self.verbose:
-            found = f" ({in_brief(fitted.n_components, fitted.rank_posterior)})"
-            found += f", noise {fitted.noise.in_words}"
-            found += f", free energy {fitted.free_energy:.6g}"
-            print(line(fitted, self.method, found, seconds))
 
     # --- scikit-learn --------------------------------------------------------------------------
 

@@ -36,10 +36,19 @@ def save(estimator: AnyEstimator, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"{name} cannot be saved: only {', '.join(sorted(ESTIMATORS))} can.")
     parameters, encoder = parameter_kinds(cls), Encoder(_records(cls), to_numpy)
     state: Any = estimator.__getstate__()
-    _check_known(state, cls)
+    strange = sorted(state.keys() - parameters.keys() - kept_by(cls).keys() - SETTINGS.keys())
+    if strange:
+        raise TypeError(
+            f"cannot save {strange[0]}: it is not an attribute of a {name}; remove it (del "
+            f"model.{strange[0]}) and keep it elsewhere."
+        )
     trees = {key: encoder.encode(value, key) for key, value in sorted(state.items())}
+    try:
+        version = metadata.version("bayespca")
+    except metadata.PackageNotFoundError:
+        version = "unknown"
     meta = {
-        "bayespca": _bayespca_version(),
+        "bayespca": version,
         "class": name,
         "parameters": {key: tree for key, tree in trees.items() if key in parameters},
         "attributes": {key: tree for key, tree in trees.items() if key not in parameters},
@@ -97,12 +106,6 @@ def parameter_kinds(cls: type[AnyEstimator]) -> Mapping[str, Kind]:
     return {name: option_kind(hints.get(name, Any)) for name in names}
 
 
-@once
-def _kept_kinds(cls: type[AnyEstimator]) -> Mapping[str, Kind]:
-    """Allowed values of the attributes that an estimator holds once it is fitted."""
-    return {name: kind_of(annotation) for name, annotation in kept_by(cls).items()}
-
-
 def _is_output_setting(value: Any) -> bool:
     known = ("default", "pandas", "polars")
     return (
@@ -117,70 +120,39 @@ def _is_output_setting(value: Any) -> bool:
 SETTINGS = {"_sklearn_output_config": Kind("a setting of set_output", _is_output_setting)}
 
 
-def _check_known(state: Mapping[str, Any], cls: type[AnyEstimator]) -> None:
-    known = parameter_kinds(cls).keys() | kept_by(cls).keys() | SETTINGS.keys()
-    strange = sorted(state.keys() - known)
-    if strange:
-        raise TypeError(
-            f"cannot save {strange[0]}: it is not an attribute of a {cls.__name__}; "
-            f"remove it (del model.{strange[0]}) and keep it elsewhere."
-        )
-
-
 # --- from a tree -------------------------------------------------------------------------------
 
 
-def _named(meta: Json) -> type[AnyEstimator]:
-    """The class of the estimator in a file."""
+def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
+    """The estimator that the tree and the arrays of a file describe."""
+    *_, parameters, attributes = members(meta, "bayespca", "class", "parameters", "attributes")
     name, written_by = meta.get("class"), meta.get("bayespca")
     # All estimators of this package register themselves when they are imported.
     import_module("bayespca.estimators")
     cls = ESTIMATORS.get(name) if isinstance(name, str) else None
     if cls is None or not isinstance(written_by, str):
         raise FlawError(f"it holds an estimator of the unknown class {str(name)[:60]!r}")
-    return cls
-
-
-def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
-    """The estimator that the tree and the arrays of a file describe."""
-    *_, parameters, attributes = members(meta, "bayespca", "class", "parameters", "attributes")
-    cls = _named(meta)
     kinds, decoder = parameter_kinds(cls), Decoder(_records(cls), arrays)
     trees = dict(zip(kinds, members(parameters, *kinds), strict=True))
-    trees |= _checked_attributes(attributes, cls)
-    values = {key: decoder.decode(tree) for key, tree in trees.items()}
-    check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **_kept_kinds(cls)})
-    estimator = cls()
-    estimator.__dict__.update(values)
-    _check_kept(estimator)
-    if decoder.used != arrays.keys():
-        raise FlawError("it holds an array that nothing refers to")
-    return estimator
-
-
-def _checked_attributes(trees: Json, cls: type[AnyEstimator]) -> dict[str, Json]:
-    """The attributes; raise for unknown ones, and for any that lack the fit they belong to."""
-    if not isinstance(trees, dict):
+    if not isinstance(attributes, dict):
         raise FlawError("it holds something else where attributes should be")
-    kept = trees.keys() - SETTINGS.keys()
-    unknown = sorted(kept - kept_by(cls).keys())
+    of_fit = attributes.keys() - SETTINGS.keys()
+    unknown = sorted(of_fit - kept_by(cls).keys())
     if unknown:
         raise FlawError(f"the attribute {unknown[0][:60]!r} is unknown")
-    if kept and "fit_" not in kept:
+    if of_fit and "fit_" not in of_fit:
         raise FlawError("the attribute fit_ is missing")
-    return trees
-
-
-def _check_kept(estimator: AnyEstimator) -> None:
-    if "fit_" in vars(estimator):
+    trees |= attributes
+    values = {key: decoder.decode(tree) for key, tree in trees.items()}
+    kept = {name: kind_of(annotation) for name, annotation in kept_by(cls).items()}
+    check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **kept})
+    estimator = cls()
+    estimator.__dict__.update(values)
+    if "fit_" in values:
         try:
             estimator._check_kept()
         except ValueError as error:
             raise FlawError(str(error)) from None
-
-
-def _bayespca_version() -> str:
-    try:
-        return metadata.version("bayespca")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    if decoder.used != arrays.keys():
+        raise FlawError("it holds an array that nothing refers to")
+    return estimator

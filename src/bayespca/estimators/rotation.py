@@ -44,13 +44,10 @@ class RotatedFactors:
 
     def scores(self, X: Input) -> FloatArray:
         """Posterior means of the scores of rows on the factors: (rows, factors)."""
-        found = to_numpy(self.model.transform(X)) / self._unit
-        return np.asarray(found @ self.rotation)
-
-    @property
-    def _unit(self) -> FloatArray:
+        found = to_numpy(self.model.transform(X))
         # Whitened scores have variance 1 already.
-        return np.ones_like(self.sizes) if getattr(self.model, "whiten", False) else self.sizes
+        found = found if getattr(self.model, "whiten", False) else found / self.sizes
+        return np.asarray(found @ self.rotation)
 
 
 def rotate(model: Any, method: Literal["varimax", "oblimin"] = "varimax") -> RotatedFactors:
@@ -87,18 +84,15 @@ def rotate(model: Any, method: Literal["varimax", "oblimin"] = "varimax") -> Rot
     sizes = to_numpy(latent_std(model.posterior_))
     L = to_numpy(model.components_).T * sizes
     rotation = METHODS[method]
-    T = _in_order(rotation.turn(L), L)
+    T = rotation.turn(L)
+    turned = np.linalg.solve(T, L.T).T
+    # The strongest factor comes first, and the largest loading of each is positive.
+    largest = turned[np.abs(turned).argmax(axis=0), np.arange(len(T))]
+    order = np.argsort(-(turned**2).sum(axis=0), kind="stable")
+    T = np.asarray((T * np.where(largest < 0, -1.0, 1.0))[:, order])
     turned = np.linalg.solve(T, L.T).T
     std = rotation.std(L, T, _noise(model), model.n_samples_)
     return RotatedFactors(turned.T, std.T, T.T @ T, T, model, sizes)
-
-
-def _in_order(T: FloatArray, L: FloatArray) -> FloatArray:
-    """Put the strongest factor first, and make the largest loading of each positive."""
-    turned = np.linalg.solve(T, L.T).T
-    largest = turned[np.abs(turned).argmax(axis=0), np.arange(len(T))]
-    order = np.argsort(-(turned**2).sum(axis=0), kind="stable")
-    return np.asarray((T * np.where(largest < 0, -1.0, 1.0))[:, order])
 
 
 def _noise(model: Any) -> FloatArray:

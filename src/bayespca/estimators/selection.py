@@ -100,12 +100,26 @@ def select_components(
     >>> select_components(GaussianMixture(random_state=0), X, range(1, 4)).best
     2
     """
-    counts = _checked_counts(n_components)
-    _check_estimator(estimator)
+    given = [n_components] if isinstance(n_components, Integral) else list(n_components)
+    wrong = [k for k in given if not isinstance(k, Integral) or k < 0]
+    if wrong or not given:
+        raise ValueError(
+            "n_components must be whole numbers to try, such as range(1, 11); got "
+            f"{wrong[0] if wrong else n_components!r}."
+        )
+    counts, name = sorted({int(k) for k in given}), type(estimator).__name__
+    if "n_components" not in estimator.get_params(deep=False):
+        raise ValueError(f"{name} has no parameter n_components to choose.")
+    if not (hasattr(estimator, "score_samples") or hasattr(estimator, "score")):
+        raise ValueError(
+            f"{name} has neither score_samples nor score: there is no log-likelihood to compare."
+        )
     if isinstance(cv, Integral):
         if cv < 2:
             raise ValueError(f"cv must be at least 2 folds, got {cv!r}.")
-        folds = KFold(int(cv), shuffle=True, random_state=_seed(random_state))
+        # With an integer seed, the folds are the same for all numbers of components.
+        seed = int(_validation.generator(random_state).integers(2**31))
+        folds = KFold(int(cv), shuffle=True, random_state=seed)
     else:
         folds = check_cv(cv)
     scores = [
@@ -126,29 +140,3 @@ def _mean_log_likelihood(fitted: Any, X: Input, y: object = None) -> float:
     if hasattr(fitted, "score_samples"):
         return float(np.mean(fitted.score_samples(X)))
     return float(fitted.score(X))
-
-
-def _seed(random_state: RandomState) -> int:
-    """An integer seed, so that the folds are the same for all numbers of components."""
-    return int(_validation.generator(random_state).integers(2**31))
-
-
-def _checked_counts(n_components: Iterable[int]) -> list[int]:
-    counts = [n_components] if isinstance(n_components, Integral) else list(n_components)
-    wrong = [k for k in counts if not isinstance(k, Integral) or k < 0]
-    if wrong or not counts:
-        raise ValueError(
-            "n_components must be whole numbers to try, such as range(1, 11); got "
-            f"{wrong[0] if wrong else n_components!r}."
-        )
-    return sorted({int(k) for k in counts})
-
-
-def _check_estimator(estimator: BaseEstimator) -> None:
-    name = type(estimator).__name__
-    if "n_components" not in estimator.get_params(deep=False):
-        raise ValueError(f"{name} has no parameter n_components to choose.")
-    if not (hasattr(estimator, "score_samples") or hasattr(estimator, "score")):
-        raise ValueError(
-            f"{name} has neither score_samples nor score: there is no log-likelihood to compare."
-        )

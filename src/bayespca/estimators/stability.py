@@ -63,7 +63,12 @@ def stability_of(
     model: BayesianPCA, X: Input, *, n_halves: int = HALVES, random_state: RandomState = 0
 ) -> RankStability:
     """`rank_stability` for a model that is already fitted to X; it is not refitted."""
-    _check_model(model)
+    if not finds_all(model):
+        # As in halves, EVB has to find the rank and the noise.
+        raise ValueError(
+            "half samples are fitted by method='evb', which finds the rank and the noise: leave "
+            "method, n_components and noise_variance at their defaults, or skip the stability."
+        )
     values = on_host(_readable(X, n_halves).values)
     center, rule = model.center, str(model.n_components)
     if NOISES[model.noise_].cells:
@@ -89,12 +94,3 @@ def finds_all(model: BayesianPCA) -> bool:
     """Whether EVB finds both the rank and the noise."""
     found = isinstance(model.n_components, str)
     return found and (model.method, model.noise_variance) == ("evb", "auto")
-
-
-def _check_model(model: BayesianPCA) -> None:
-    """Raise unless EVB finds the rank and the noise of the model, as it does in halves."""
-    if not finds_all(model):
-        raise ValueError(
-            "half samples are fitted by method='evb', which finds the rank and the noise: leave "
-            "method, n_components and noise_variance at their defaults, or skip the stability."
-        )

@@ -85,30 +85,47 @@ class Summary:
 
 def summarize(model: FittedPCA) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
-    method = getattr(model, "method", type(model).__name__)
+    k, status, was_given = model.n_components_, model.status_, rank_was_given(model)
+    found = getattr(model, "rank_posterior_", None)
     # If nothing varies, the rank has no probability.
-    known = not rank_was_given(model) and ALL_ZERO not in model.status_
-    posterior = getattr(model, "rank_posterior_", None) if known else None
-    posterior = np.zeros(0) if posterior is None else to_numpy(posterior)
-    k, known = model.n_components_, posterior.size > 0
-    is_given = rank_was_given(model) or (not known and _reaches_a_bound(model))
-    likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
+    has_none = found is None or was_given or ALL_ZERO in status
+    posterior = np.zeros(0) if has_none else to_numpy(found)
+    known = posterior.size > 0
+    # A number that is the largest allowed, or the least asked for, is given, too.
+    bounded = model.n_components == k or AT_LEAST in status
+    is_given = was_given or (not known and bounded and hasattr(model, "rank_posterior_"))
+    if is_given:
+        how_sure = "as requested"
+    elif known or NOT_DETERMINED in status:
+        how_sure = in_brief(k, posterior)
+    else:
+        how_sure = "nothing varies" if ALL_ZERO in status else "found, without a probability"
+    notes: list[Advice] = []
+    capped = found is not None and not was_given and model.n_components == k
+    if capped and int(to_numpy(found).argmax()) > k:
+        text = f"No more than {k} components were allowed; there are more."
+        notes.append(Advice("capped", text))
+    notes += _single_features(model)
+    # The headline says that.
+    notes += (advice for advice in status.advice if advice.code != NOT_DETERMINED)
+    variances, outlying = feature_noise(model), outlier_probability(model)
+    varying = np.zeros(0) if variances is None else variances[variances > 0]
     return Summary(
-        method=method,
+        method=getattr(model, "method", type(model).__name__),
         n_samples=model.n_samples_,
         n_features=model.n_features_in_,
-        rank=model.n_components_,
+        rank=k,
         given=is_given,
         at_least=float(posterior[k:].sum()) if known else None,
         exactly=float(posterior[k]) if known else None,
         most_probable=int(posterior.argmax()) if known else None,
-        how_sure="as requested" if is_given else _how_sure(model, posterior),
-        rank_probabilities=likely,
+        how_sure=how_sure,
+        rank_probabilities={int(h): float(posterior[h]) for h in np.flatnonzero(posterior > 1e-3)},
         noise_variance=model.noise_variance_,
         noise=noise_model(model).name,
         noise_evidence=dict(getattr(model, "noise_evidence_", {})),
-        feature_noise=_range(feature_noise(model)),
-        outliers=_n_outliers(outlier_probability(model)),
+        feature_noise=(float(varying.min()), float(varying.max())) if varying.size else None,
+        outliers=None if outlying is None else int(np.count_nonzero(outlying > OUTLYING)),
         components_for={share: model.components_for(share) for share in SHARES},
         explained=float(to_numpy(model.explained_variance_ratio_).sum()),
         threshold=float(model.threshold_),
@@ -116,16 +133,10 @@ def summarize(model: FittedPCA) -> Summary:
         engine=model.engine_,
         n_iter=model.n_iter_,
         converged=bool(model.converged_),
-        exact=model.status_.exact,
-        notes=_notes(model),
-        determined=NOT_DETERMINED not in model.status_,
+        exact=status.exact,
+        notes=tuple(notes),
+        determined=NOT_DETERMINED not in status,
     )
-
-
-def _how_sure(model: FittedPCA, posterior: FloatArray) -> str:
-    if posterior.size or NOT_DETERMINED in model.status_:
-        return in_brief(model.n_components_, posterior)
-    return "nothing varies" if ALL_ZERO in model.status_ else "found, without a probability"
 
 
 def noise_model(model: FittedPCA) -> NoiseModel:
@@ -146,44 +157,10 @@ def outlier_probability(model: FittedPCA) -> FloatArray | None:
     return None if found is None else np.asarray(to_numpy(found), dtype=np.float64)
 
 
-def _range(variances: FloatArray | None) -> tuple[float, float] | None:
-    """The smallest and the largest variance among features that vary."""
-    own = None if variances is None else variances[variances > 0]
-    return None if own is None or not own.size else (float(own.min()), float(own.max()))
-
-
-def _n_outliers(probability: FloatArray | None) -> int | None:
-    return None if probability is None else int(np.count_nonzero(probability > OUTLYING))
-
-
 def rank_was_given(model: BaseEstimator) -> bool:
     """Whether the user gave the rank, so the data say nothing about it."""
     method = METHODS.get(getattr(model, "method", ""))
     return method is not None and method.needs_rank
-
-
-def _reaches_a_bound(model: FittedPCA) -> bool:
-    """Whether the number is the largest that was allowed, or the least that was asked for."""
-    bounded = model.n_components == model.n_components_ or AT_LEAST in model.status_
-    return bounded and hasattr(model, "rank_posterior_")
-
-
-def _notes(model: FittedPCA) -> tuple[Advice, ...]:
-    return (
-        *_capped(model),
-        *_single_features(model),
-        # The headline says that.
-        *(advice for advice in model.status_.advice if advice.code != NOT_DETERMINED),
-    )
-
-
-def _capped(model: FittedPCA) -> Iterator[Advice]:
-    """Advice if the cap is below the most probable number."""
-    k, known = model.n_components_, getattr(model, "rank_posterior_", None)
-    if known is None or rank_was_given(model) or model.n_components != k:
-        return
-    if int(to_numpy(known).argmax()) > k:
-        yield Advice("capped", f"No more than {k} components were allowed; there are more.")
 
 
 def _single_features(model: FittedPCA) -> Iterator[Advice]:

@@ -14,9 +14,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, has_nan, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, FloatArray, Input
 from bayespca.io.packages import need
+from bayespca.lowrank import imputing
+from bayespca.lowrank.from_complete import general
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.noise.signs import LEAST_GAIN, of_variances
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
@@ -27,17 +30,10 @@ from bayespca.tensors.modes import times
 from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings
 
-from . import _input, _matrices, _tensors, _validation
-from ._base import Fitted
-from ._constraints import AUTO, POSITIVE, several, word
-from ._iterating import Iterating
-from ._noise import ChoosesNoise
-from ._options import Auto, Option, table
-from ._transforming import Transforming
-from ._warnings import warn
+from . import _input, _tensors, _validation
+from ._base import ChoosesNoise, Fitted, Iterating, Transforming
+from ._options import AUTO, POSITIVE, Auto, Option, several, table, word
 from .pca import BayesianPCA, RankWarning
-
-Shape = tuple[int, ...]
 
 # Advice that also gives a warning, besides its place in `status_`.
 WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
@@ -185,12 +181,24 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         found = self._found(T, ranks, callback)
         self._keep(self._expanded(found, T), features)
         self._tensor = T
-        self._report(found, time.perf_counter() - begin)
+        sizes, core = ("×".join(map(str, s)) for s in (T.shape, self.ranks_))
+        noise, energy = found.noise.in_words, f"free energy {found.free_energy:.6g}"
+        line = f"{sizes}, {self.method}: core {core}, noise {noise}, {energy}"
+        self._report(found, line, begin, advice=WARNED, category=RankWarning)
         return self
 
     def _check_options(self) -> None:
         self._chosen()
-        _tensors.check_noise(self)
+        if self.noise == PER_MODE and self.method != "evb":
+            raise ValueError(
+                f"noise='per-mode' works with method='evb'; got method={self.method!r}, which can "
+                "have noise='isotropic'."
+            )
+        if self.noise == PER_MODE and self.noise_variance != "auto":
+            raise ValueError(
+                "noise='per-mode' finds its variances itself: leave noise_variance at 'auto', not "
+                f"{self.noise_variance!r}."
+            )
         if self.solver == "gradient" and self.method != "emap":
             raise ValueError("solver='gradient' is for method='emap'.")
         if self.prior_variance != 1.0 and self.method != "pb":
@@ -207,7 +215,10 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         small = array_namespace(T).reshape(T, shape)
         if len(shape) > 2:
             return self._fitted(small, asked, callback)
-        return self._of_matrix(small, _tensors.common_rank(asked), callback)
+        given = {rank for rank in asked if rank is not None}
+        if len(given) > 1:
+            raise ValueError(f"a matrix has one rank; ranks asks for {asked[0]} and {asked[1]}.")
+        return self._of_matrix(small, given.pop() if given else None, callback)
 
     def _fitted(
         self, T: Array, ranks: tuple[int | None, ...], callback: inference.Callback | None
@@ -238,33 +249,30 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         self, X: Array, rank: int | None, callback: inference.Callback | None
     ) -> TuckerFit:
         def fitted(noise: Literal["isotropic", "both"]) -> TuckerFit:
-            model = self._matrix_model(rank, noise)
+            model = BayesianPCA(
+                self.method,
+                n_components="auto" if rank is None else rank,
+                noise_variance=self.noise_variance,
+                noise=noise,
+                prior_variance=self.prior_variance if self.method == "pb" else None,
+                center=self.center,
+                solver="iterative" if self.init == "random" else "auto",
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                checkpoint=self.checkpoint,
+                random_state=self.random_state,
+            )
             with warnings.catch_warnings():
                 # This model gives these warnings in its own words.
                 warnings.simplefilter("ignore", RankWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, callback=callback)
-            return _matrices.of_matrix(model, X, rank)
+            return _tensors.of_matrix(model, X, rank)
 
         if self._chooses_noise((rank,)):
             return better(fitted("isotropic"), fitted("both"))
         return fitted("both" if self.noise == PER_MODE else "isotropic")
-
-    def _matrix_model(self, rank: int | None, noise: Literal["isotropic", "both"]) -> BayesianPCA:
-        return BayesianPCA(
-            self.method,
-            n_components="auto" if rank is None else rank,
-            noise_variance=self.noise_variance,
-            noise=noise,
-            prior_variance=self.prior_variance if self.method == "pb" else None,
-            center=self.center,
-            solver="iterative" if self.init == "random" else "auto",
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_init=self.n_init,
-            checkpoint=self.checkpoint,
-            random_state=self.random_state,
-        )
 
     def _expanded(self, found: TuckerFit, T: Array) -> TuckerFit:
         """Put back the modes that were skipped, with the library, device and type of the tensor."""
@@ -283,15 +291,6 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
             mean=to_namespace(found.mean.reshape(shape[1:]), T),
             noise=replace(found.noise, slices=tuple(to_namespace(one, T) for one in slices)),
         )
-
-    def _report(self, found: TuckerFit, seconds: float) -> None:
-        warn(found, WARNED, RankWarning)
-        if self.verbose:
-            sizes, ranks = ("×".join(map(str, s)) for s in (self._tensor.shape, self.ranks_))
-            print(
-                f"bayespca: {sizes}, {self.method}: core {ranks}, noise {found.noise.in_words}, "
-                f"free energy {found.free_energy:.6g}, {seconds:.2f} s"
-            )
 
     # --- the tensor and its slices -------------------------------------------------------------
 
@@ -325,14 +324,19 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True))
         fitted = X is None
-        T = self._read_slices(_tensors.fitted_tensor(self) if fitted else X, "impute")
+        if fitted and not hasattr(self, "_tensor"):
+            # Models from files and copies lack it.
+            raise ValueError("this model does not carry the tensor it was fitted to: pass it as X.")
+        T = self._read_slices(self._tensor if fitted else X, "impute")
         filled, std = self._imputed(T, spread=return_std, fitted=fitted)
         return (filled, std) if return_std else filled
 
     def _imputed(self, T: Array, *, spread: bool, fitted: bool) -> tuple[Array, Array]:
         xp, small = array_namespace(T), self._squeezed(T)
         if not isinstance(self.posterior_, TuckerPosterior):
-            pair = _matrices.imputed(self.posterior_, small, self.fit_.unknown)
+            found = self.posterior_
+            found = found if isinstance(found, HolesPosterior) else general(found)
+            pair = imputing.impute(found, small, unknown=self.fit_.unknown)
             filled, std = (xp.reshape(a, T.shape) for a in pair)
             return filled, std
         holes = xp.isnan(small)
@@ -351,27 +355,25 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         if isinstance(self.posterior_, TuckerPosterior):
             mean = read.scores(self.posterior_, small).mean
             return np.pad(mean, ((0, 0), (0, self.ranks_[0] - mean.shape[1])))
-        core, right = (to_numpy(a).astype(np.float64) for a in self._matrix())
-        return _matrices.scores(self.posterior_, small, core, right)
-
-    def _matrix(self) -> tuple[Array, Array]:
-        """The core as a matrix, and the factor of the mode that is not of size 1."""
+        # The factor of the mode that is not of size 1, and the core as a matrix.
         right = next((U for U in self.factors_[1:] if U.shape[0] > 1), self.factors_[-1])
-        shape = (self.core_.shape[0], right.shape[1])
-        return array_namespace(self.core_).reshape(self.core_, shape), right
+        core = to_numpy(self.core_).astype(np.float64).reshape(self.core_.shape[0], right.shape[1])
+        right = to_numpy(right).astype(np.float64)
+        return _tensors.scores_of_rows(self.posterior_, small, core, right)
 
     def _squeezed(self, T: Array) -> Array:
-        return array_namespace(T).reshape(T, (T.shape[0], *self._slice_shape[1:]))
-
-    @property
-    def _slice_shape(self) -> Shape:
-        sizes = tuple(U.shape[0] for U in self.factors_)
-        return _tensors.squeezed_shape(sizes)
+        shape = _tensors.squeezed_shape(tuple(U.shape[0] for U in self.factors_))
+        return array_namespace(T).reshape(T, (T.shape[0], *shape[1:]))
 
     def _read_slices(self, X: Input, method: str) -> Array:
         T, _ = _tensors.read_tensor(self, X, reset=False)
         _input.check_same_place(self, T, method)
-        _tensors.check_slices(T, tuple(U.shape[0] for U in self.factors_[1:]), type(self).__name__)
+        shape = tuple(U.shape[0] for U in self.factors_[1:])
+        if tuple(T.shape[1:]) != shape:
+            raise ValueError(
+                f"slices along the first mode have the shape {tuple(T.shape[1:])}, but "
+                f"{type(self).__name__} was fitted with {shape}."
+            )
         return T
 
     # --- elsewhere -----------------------------------------------------------------------------
@@ -426,6 +428,7 @@ def tensor_ranks(
     _validation.choose("method", method, ("evb", "epb", "emap"))
     (POSITIVE | AUTO | word("0db")).check("noise_variance", noise_variance)
     T, _ = _tensors.read_tensor(BayesianTucker(), T)
-    _tensors.check_complete(T)
+    if has_nan(T):
+        raise ValueError("tensor_ranks takes tensors without holes: use BayesianTucker.")
     found = unfoldings(T, method=method, noise_variance=noise_variance)
     return tuple(unfolding.solution.rank for unfolding in found)

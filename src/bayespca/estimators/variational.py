@@ -10,16 +10,12 @@ from bayespca import inference
 from bayespca.arrays.types import Input
 from bayespca.linear.variational import fit as variational
 from bayespca.lowrank.records import VariationalFit
-from bayespca.lowrank.variational import Hyper
 from bayespca.missing.variational import fit as with_holes
-from bayespca.sources.data import Data
 
 from . import _input, _validation
 from ._base import Fitted
 from ._options import COLUMNS, Auto, Engine, Option, current, table
-from ._posterior import PosteriorReader, line, placed
-from ._reading import knowing_rows
-from ._warnings import warn
+from ._posterior import PosteriorReader, knowing_rows, placed
 from .pca import WARNED, RankWarning
 
 
@@ -89,52 +85,40 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         start = time.perf_counter()
         asked = self._chosen()
         in_memory = asked.engine not in ("auto", "streaming")
-        data = _input.in_numpy(_input.read(self, X, in_memory=in_memory))
-        q = _checked_columns(asked.n_components, data.shape)
-        looping = _validation.looping(self, callback)
-        fitted = knowing_rows(data, self._fitted(data, self._hyper(), q, looping))
-        self._keep(fitted, data.features)
-        self._report(fitted, time.perf_counter() - start)
-        return self
-
-    def _fitted(
-        self, data: Data, hyper: Hyper, q: int | None, looping: inference.Looping
-    ) -> VariationalFit:
-        if not data.holes:
-            return variational.fit(
-                data.values,
-                hyper,
-                looping,
-                n_components=q,
-                engine=current(self, "engine"),
-                dtype=str(data.dtype),
+        data = _input.read(self, X, in_memory=in_memory)
+        data = replace(data, values=_input.as_numpy(data.values))
+        q = None if asked.n_components == "auto" else int(asked.n_components)
+        most = min(size for size in data.shape if size is not None)
+        if q is not None and q > most:
+            raise ValueError(
+                f"n_components must be 'auto' or a whole number from 0 to {most}, the smaller side "
+                f"of the data; got {asked.n_components!r}."
             )
-        _input.check_any_value(data)
-        _validation.check_engine_for_holes(self)
-        return with_holes.fit(data.values, hyper, looping, n_components=q, dtype=str(data.dtype))
-
-    def _report(self, fitted: VariationalFit, seconds: float) -> None:
-        warn(fitted, WARNED, RankWarning, what="the bound still rose")
-        if self.verbose:
-            bound = f", lower bound {fitted.lower_bound:.6g} after {fitted.n_iter} sweeps"
-            print(line(fitted, "variational", bound, seconds))
-
-    def _hyper(self) -> Hyper:
-        return replace(
+        looping = _validation.looping(self, callback)
+        hyper = replace(
             _validation.hyperparameters(self),
             alpha=1.0 if self.prior == "unit" else None,
             has_mean=bool(self.center),
         )
-
-
-def _checked_columns(q: Any, shape: tuple[int | None, int]) -> int | None:
-    """The number of columns of W, None for "auto"."""
-    if q == "auto":
-        return None
-    most = min(size for size in shape if size is not None)
-    if q > most:
-        raise ValueError(
-            f"n_components must be 'auto' or a whole number from 0 to {most}, the smaller side of "
-            f"the data; got {q!r}."
-        )
-    return int(q)
+        settings: dict[str, Any] = {"n_components": q, "dtype": str(data.dtype)}
+        if data.holes:
+            _input.check_any_value(data)
+            if self.engine != "auto":
+                raise ValueError(
+                    "Input X contains NaN, which are holes for engine='auto'; "
+                    f"engine={self.engine!r} is for complete data: leave it at 'auto', or fill the "
+                    "holes first."
+                )
+            fitted = with_holes.fit(data.values, hyper, looping, **settings)
+        else:
+            engine = current(self, "engine")
+            fitted = variational.fit(data.values, hyper, looping, engine=engine, **settings)
+        fitted = knowing_rows(data, fitted)
+        self._keep(fitted, data.features)
+        found = f"variational, engine {fitted.engine}: rank {fitted.n_components}"
+        bound = f"lower bound {fitted.lower_bound:.6g} after {fitted.n_iter} sweeps"
+        size = f"{fitted.n_samples}×{fitted.n_features}"
+        warned: dict[str, Any] = {"advice": WARNED, "category": RankWarning}
+        what = "the bound still rose"
+        self._report(fitted, f"{size}, {found}, {bound}", start, what=what, **warned)
+        return self

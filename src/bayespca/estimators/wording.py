@@ -69,10 +69,7 @@ def headline(summary: Summary) -> str:
     probable = k if summary.most_probable is None else summary.most_probable
     bound = "at least " if k < probable else "up to " if k > probable else ""
     found = f"There {'is' if k == 1 else 'are'} {bound}{counted(k)} {noun} in these data"
-    if needed == k:
-        return f"{found}."
-    verb = "holds" if needed == 1 else "hold"
-    return f"{found}; {counted(needed)} {verb} {percent(ENOUGH)} of the signal."
+    return f"{found}." if needed == k else f"{found}; {_enough(needed)}."
 
 
 def noise_sentence(summary: Summary) -> str:
@@ -86,15 +83,12 @@ def noise_sentence(summary: Summary) -> str:
         if nats is None
         else f" ({nats:,.0f}{SPACE}nats more evidence than equal noise)"
     )
-    return f"{reason}{why}.{_outliers(summary)}"
-
-
-def _outliers(summary: Summary) -> str:
     if not summary.outliers or any(note.code == OUTLYING_ROWS for note in summary.notes):
-        return ""
+        return f"{reason}{why}."
     one, noun = summary.outliers == 1, "cell" if summary.noise == "student-cells" else "sample"
     found = f"{counted(summary.outliers).capitalize()} {noun}{'' if one else 's'}"
-    return f" {found} {'is probably an outlier' if one else 'are probably outliers'}."
+    are = "is probably an outlier" if one else "are probably outliers"
+    return f"{reason}{why}. {found} {are}."
 
 
 def holes_sentence(summary: Summary) -> str:
@@ -136,10 +130,13 @@ def kept(k: int, how_sure: str) -> str:
 def undetermined(k: int, needed: int, noun: str = "component") -> str:
     """How many components there are where the data do not determine it; `needed` hold 95 %."""
     known = f"{counted(k).capitalize()} {noun}{'' if k == 1 else 's'} {in_brief(k, ())}."
-    if needed == k:
-        return known
+    return known if needed == k else f"{known} {_enough(needed).capitalize()}."
+
+
+def _enough(needed: int) -> str:
+    """How many components hold most of the signal."""
     verb = "holds" if needed == 1 else "hold"
-    return f"{known} {counted(needed).capitalize()} {verb} {percent(ENOUGH)} of the signal."
+    return f"{counted(needed)} {verb} {percent(ENOUGH)} of the signal"
 
 
 def noise_level(summary: Summary, digits: int = 3) -> str:

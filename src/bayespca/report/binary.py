@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import feature_names
 
 from . import parts
@@ -38,7 +38,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     )
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             parts.dimensions(found, PATTERN),
             parts.where("Where the samples lie", points),

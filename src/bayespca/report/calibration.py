@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import erfinv
 
 from bayespca.arrays.types import FloatArray
-from bayespca.estimators._leaving_out import Judged
+from bayespca.estimators._predictions import Judged
 
 from .embedding import JsonObject, numbers
 from .figures import Figure

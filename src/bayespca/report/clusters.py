@@ -10,7 +10,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import MINUS, feature_names, percent, plural, significant
 
 from . import parts
@@ -66,7 +66,7 @@ class Clusters:
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `PCAMixture` or `BernoulliMixture`."""
     found = _clusters(model)
-    account, lead, where, sure = story(model), "", None, None
+    account, lead, where, sure = findings_of(model), "", None, None
     shares: list[float] = []
     if X is not None:
         probability = np.asarray(model.predict_proba(X), dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import feature_names, significant
 
 from . import figures, parts
@@ -33,7 +33,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     number = None if counted is None else parts.Section("number", why, figures=[counted])
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             parts.dimensions(found),
             parts.where("Where the samples lie", points),

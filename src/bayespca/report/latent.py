@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import feature_names
 
 from . import parts
@@ -35,7 +35,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             parts.Section(
                 "dimensions",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from bayespca.estimators.stories import Story
+from bayespca.estimators.findings import Findings
 from bayespca.estimators.wording import percent
 from bayespca.spectrum.records import Advice
 from bayespca.version import __version__
@@ -91,7 +91,7 @@ class Content:
 
 def content(
     model: Any,
-    story: Story,
+    findings: Findings,
     sections: Sequence[Section | None],
     *,
     lead: str = "",
@@ -100,19 +100,19 @@ def content(
     shares: Sequence[float] = (),
     details: Mapping[str, str] | None = None,
 ) -> Content:
-    """The page of a model from its story and sections; sections that are None are left out."""
+    """The page of a model from its findings and sections; sections that are None are left out."""
     shown = [section for section in sections if section is not None]
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
     return Content(
         name=type(model).__name__,
-        size=story.size,
-        headline=story.headline,
-        lead=" ".join(filter(None, (story.lead, lead))),
-        tiles=[(fact.name, fact.value, fact.remark) for fact in story.facts],
+        size=findings.size,
+        headline=findings.headline,
+        lead=" ".join(filter(None, (findings.lead, lead))),
+        tiles=[(fact.name, fact.value, fact.remark) for fact in findings.facts],
         strip=strip,
-        notes=story.notes,
-        facts=_facts(model, story) | dict(details or {}),
+        notes=findings.notes,
+        facts=_facts(model, findings) | dict(details or {}),
         data=Drawings(figures, points, loadings.bars(found) if found else [], _in_words(shares)),
         sections=shown,
     )
@@ -122,21 +122,21 @@ def _in_words(shares: Sequence[float]) -> list[str]:
     return [percent(float(share)) for share in shares[:50]]
 
 
-def _facts(model: Any, story: Story) -> dict[str, str]:
+def _facts(model: Any, findings: Findings) -> dict[str, str]:
     """The lines of "how it was computed"."""
     given = {k: v for k, v in model.get_params().items() if v != type(model)().get_params()[k]}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
     facts = {
         "bayespca": f"version {__version__}",
-        "Data": story.size,
+        "Data": findings.size,
         "Model": f"{type(model).__name__}({options})",
         "Seed": "none" if model.random_state is None else str(model.random_state),
     }
-    energy, steps = story.numbers["free_energy"], story.numbers["n_iter"]
+    energy, steps = findings.numbers["free_energy"], findings.numbers["n_iter"]
     if isfinite(energy):
         facts["Free energy"] = f"{energy:,.6g} nats"
     if steps:
-        facts["Steps"] = f"{steps:,}" + ("" if story.numbers["converged"] else ", not settled")
+        facts["Steps"] = f"{steps:,}" + ("" if findings.numbers["converged"] else ", not settled")
     return facts
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators._leaving_out import judged
-from bayespca.estimators.stories import story
+from bayespca.estimators._predictions import judged
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import percent
 
 from . import calibration, parts
@@ -39,7 +39,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     points = read_scores(**drawn)
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             parts.Section(
                 "spectrum", "What ratings are made of", figures=[_spectrum(model, found)]

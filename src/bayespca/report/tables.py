@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import KINDS
 
 from . import categories, parts
@@ -41,7 +41,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     points = read_scores(**samples)
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             parts.dimensions(found, PATTERN),
             _plane(model, X, samples.get("scores")),

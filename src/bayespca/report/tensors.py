@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import percent, plural
 
 from . import parts
@@ -33,7 +33,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     empty = min(core.shape) == 0
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             None if empty else _ranks(ratios),
             None if empty else _core(core),

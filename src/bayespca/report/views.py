@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.types import Input
 from bayespca.estimators._mixed_views import loading_names
-from bayespca.estimators.stories import story
+from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import percent
 
 from . import parts
@@ -39,7 +39,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     points = read_scores(**with_scores(model, X, samples))
     return parts.content(
         model,
-        story(model),
+        findings_of(model),
         (
             _pattern(model, explained) if len(W) else None,
             parts.dimensions(found, FACTOR),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray
-from bayespca.estimators._kinds import is_of
+from bayespca.estimators._input_types import is_of
 
 BoolArray = NDArray[np.bool_]
 

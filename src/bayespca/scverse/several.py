@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.estimators._kinds import is_of
+from bayespca.estimators._input_types import is_of
 from bayespca.estimators._view_noise import Noise
 from bayespca.estimators.multi_view import MultiViewPCA
 from bayespca.io.packages import need

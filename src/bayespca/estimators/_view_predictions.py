@@ -1,13 +1,14 @@
-"""Results of a fitted `MultiViewPCA` for rows, with views of numbers or views with likelihoods.
+"""Scores, predictions and densities of rows by a fitted `MultiViewPCA`.
 
-Rows have the columns of all views side by side, NaN in holes: numbers, counts and codes of levels.
+Views hold numbers or have likelihoods. Rows have the columns of all views side by side, NaN in
+holes: numbers, counts and codes of levels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -26,38 +27,8 @@ from bayespca.views.posterior import latent_std
 Pair = tuple[FloatArray, FloatArray]
 
 
-class ViewAnswers(Protocol):
-    """Results that the methods of the estimator need."""
-
-    def scores(self, X: FloatArray) -> FloatArray: ...
-
-    def scores_std(self, X: FloatArray) -> FloatArray: ...
-
-    def filled(self, X: FloatArray, *, noise: bool) -> Pair:
-        """Rows with their holes filled, and standard deviations of the cells."""
-
-    def expected(self, X: FloatArray, v: int, *, noise: bool) -> Pair:
-        """Expected values in a view, and their standard deviations."""
-
-    def at_scores(self, T: FloatArray) -> FloatArray:
-        """Expected values in all views, side by side, of samples with given scores."""
-
-    @property
-    def view_of_outputs(self) -> Counts:
-        """The view of each column of `at_scores`."""
-
-    def drawn(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Rows with their holes filled by draws."""
-
-    def log_density(self, X: FloatArray) -> FloatArray: ...
-
-
-def answers_of(fit: ViewsFit) -> ViewAnswers:
-    return OfCells(fit) if fit.columns else OfNumbers(fit)
-
-
 @dataclass(frozen=True)
-class OfNumbers:
+class PredictorOfNumbers:
     """Views of numbers with normal noise."""
 
     fit: ViewsFit
@@ -73,21 +44,26 @@ class OfNumbers:
         return latent_std(self._posterior, X)
 
     def filled(self, X: FloatArray, *, noise: bool) -> Pair:
+        """Rows with their holes filled, and standard deviations of the cells."""
         return imputing.impute(self._posterior, X, noise=noise)
 
     def expected(self, X: FloatArray, v: int, *, noise: bool) -> Pair:
+        """Expected values in a view, and their standard deviations."""
         js = self.fit.cells_of(v)
         filled, std = self.filled(X, noise=noise)
         return filled[:, js], std[:, js]
 
     def at_scores(self, T: FloatArray) -> FloatArray:
+        """Expected values in all views, side by side, of samples with given scores."""
         return np.asarray(numbers.reconstruct(self._posterior, T))
 
     @property
     def view_of_outputs(self) -> Counts:
+        """The view of each column of `at_scores`."""
         return self.fit.view
 
     def drawn(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Rows with their holes filled by draws."""
         return imputing.sample_imputation(self._posterior, X, rng)
 
     def log_density(self, X: FloatArray) -> FloatArray:
@@ -95,7 +71,7 @@ class OfNumbers:
 
 
 @dataclass(frozen=True)
-class OfCells:
+class PredictorOfCells:
     """Views with likelihoods, whose natural parameters are low-rank."""
 
     fit: ViewsFit

@@ -1,4 +1,4 @@
-"""Attributes and posterior draws that `BinaryPCA` and `GeneralizedPCA` share.
+"""Options, attributes, scores and posterior draws that `BinaryPCA` and `GeneralizedPCA` share.
 
 Annotations are evaluated here, because the modules of subclasses do not import their names.
 """
@@ -6,6 +6,7 @@ Annotations are evaluated here, because the modules of subclasses do not import 
 from dataclasses import KW_ONLY, replace
 from typing import Any, Generic, Literal, TypeVar
 
+from bayespca.arrays.types import ArrayOrPair, DType, Input, Numbers
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import TableCells
 from bayespca.discrete.fit import BinaryFit, TableFit
@@ -15,11 +16,8 @@ from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 
 from . import _arviz, _validation
-from ._base import BY_RANK, PER_COMPONENT, Fitted, typed
-from ._constraints import whole
-from ._iterating import Iterating
-from ._options import Option
-from ._transforming import Transforming
+from ._base import BY_RANK, PER_COMPONENT, Fitted, Iterating, Transforming, typed
+from ._options import Option, whole
 
 F = TypeVar("F", bound=BinaryFit | TableFit)
 # Above this, chains that start at one place are still on their way (Vehtari et al. 2021 ask for
@@ -28,7 +26,7 @@ LARGEST_R_HAT = 1.1
 SCHEDULE = ("n_chains", "n_warmup", "n_draws", "thin")
 WITH_DRAWS = ("normal", "bernoulli", "categorical", "ordinal")
 
-# Options of the draws, for the tables of both classes.
+# Options for the tables of both classes.
 OPTIONS: dict[str, Option | str] = {
     "method": Option(
         '``"vb"`` finds the variational posterior. ``"gibbs"`` finds it first and then draws from '
@@ -42,6 +40,9 @@ OPTIONS: dict[str, Option | str] = {
     "n_warmup": Option("Number of sweeps before the first draw.", whole(0)),
     "n_chains": Option("Number of chains, all of which start at the variational answer.", whole(1)),
     "thin": Option("Number of sweeps for each draw.", whole(1)),
+    "init": "Where sweeps start: at the closed form of the cells about their columns, or at "
+    "normal draws.",
+    "n_init": 'Number of random starts, with ``init="random"``; the lowest free energy wins.',
 }
 
 
@@ -80,17 +81,42 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
     n_chains: int = 2
     thin: int = 5
 
-    def _check_schedule(self) -> None:
-        """Raise if options of the draws are set and the method makes none."""
-        if self.method == "gibbs":
-            return
+    def _cells_of(self, X: Input) -> tuple[TableCells, DType]:
+        """The cells of rows, and the dtype of what is computed from them."""
+        raise NotImplementedError
+
+    def score_samples(self, X: Input) -> Numbers:
+        raise NotImplementedError
+
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
+        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
+
+        Scores are coordinates along the orthonormal components, given the observed cells.
+        """
+        cells, dtype = self._cells_of(X)
+        T, std = (part.astype(dtype) for part in read.scores(self.posterior_, cells))
+        return (T, std) if return_std else T
+
+    def score(self, X: Input, y: object = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def _checked_cap(self) -> int | None:
+        """The cap on the rank, once all options have been checked; None if there is none."""
+        self._chosen()
         defaults = type(self)().get_params(deep=False)
         for name in SCHEDULE:
-            if getattr(self, name) != defaults[name]:
+            if self.method != "gibbs" and getattr(self, name) != defaults[name]:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} needs method='gibbs', but the method is "
                     f"{self.method!r}: leave it at {defaults[name]}."
                 )
+        if self.init == "closed" and self.n_init != 1:
+            raise ValueError(
+                f"n_init={self.n_init} asks for several starts, but init='closed' has only one: "
+                "use init='random', or leave n_init at 1."
+            )
+        return _validation.largest_rank(self.n_components)
 
     def _with_draws(self, fitted: F, cells: TableCells, most: int | None) -> F:
         """The fit with draws from the posterior of these cells, with ``method="gibbs"``."""
@@ -98,7 +124,12 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
             return fitted
         found = fitted.posterior
         H = columns(found.prior.size, most, cells.shape)
-        self._check_size(cells.shape[1], H)
+        needed = 8.0 * self.n_chains * self.n_draws * cells.shape[1] * (H + 1)
+        if needed > available_memory():
+            raise ValueError(
+                f"the draws of loadings would need {needed / 1e9:.1f} GB: lower n_components or "
+                "n_draws (with thin to keep the length of the chains)."
+            )
         draws = draw(
             cells,
             (found.b, found.prior),
@@ -106,29 +137,9 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
             schedule=Schedule(**{name: int(getattr(self, name)) for name in SCHEDULE}),
             rng=_validation.generator(self.random_state),
         )
-        judged = _arviz.diagnostics(draws.quantities())
-        r_hat, ess = judged if judged else (None, None)
+        r_hat, ess = _arviz.diagnostics(draws.quantities()) or (None, None)
         mixing = _arviz.mixing(r_hat, LARGEST_R_HAT, "n_warmup and thin")
         _arviz.warn(mixing)
         posterior: Any = replace(found, draws=draws)
         status = fitted.status + mixing
         return replace(fitted, posterior=posterior, r_hat=r_hat, ess=ess, status=status)
-
-    def _check_size(self, p: int, H: int) -> None:
-        needed = 8.0 * self.n_chains * self.n_draws * p * (H + 1)
-        if needed > available_memory():
-            raise ValueError(
-                f"the draws of loadings would need {needed / 1e9:.1f} GB: lower n_components or "
-                "n_draws (with thin to keep the length of the chains)."
-            )
-
-
-def refuse_likelihoods(likelihoods: dict[str, str]) -> None:
-    """Raise for columns whose cells the sampler cannot turn into normal measurements."""
-    for name, likelihood in likelihoods.items():
-        if likelihood not in WITH_DRAWS:
-            raise ValueError(
-                f"method='gibbs' does not support {likelihood} cells, which column {name!r} has; "
-                f"it supports {', '.join(WITH_DRAWS)}. Use method='vb', or another likelihood for "
-                "this column."
-            )

@@ -1,5 +1,6 @@
-"""Messages about an X that no estimator reads, raised before any conversion is tried.
+"""Types of input: which an X is of, and messages about those that no estimator reads.
 
+The messages come before any conversion is tried:
 NumPy would make an array of nearly anything, take minutes for it, or turn dates into nanoseconds.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import is_sparse
-from bayespca.arrays.types import Identifiers, Input
+from bayespca.arrays.types import Input
 
 READ = "give an array, a DataFrame, a sparse matrix or the path of a file"
 # Number of values that are tried in a column of objects.
@@ -58,7 +59,12 @@ def refuse_others(X: Input) -> None:
         )
     if is_frame(X):
         _check_columns(X)
-    elif not _is_like_an_array(X):
+        return
+    likes = ("__array__", "__array_interface__", "__array_namespace__", "__dataframe__")
+    is_array = is_sparse(X) or any(hasattr(type(X), name) for name in likes)
+    # scikit-learn has a message for numbers.
+    is_like_an_array = is_array or np.isscalar(X) or isinstance(X, Sequence)
+    if isinstance(X, bytes | Mapping | Iterator) or not is_like_an_array:
         article = "an" if type(X).__name__[0] in "AEIOUaeiou" else "a"
         what = "None" if X is None else f"{article} {type(X).__name__}"
         raise TypeError(f"X is {what}, not a table of numbers: {READ}.")
@@ -96,15 +102,6 @@ def is_of(X: Input, package: str) -> bool:
     return any(base.__module__.partition(".")[0] == package for base in type(X).__mro__)
 
 
-def _is_like_an_array(X: Input) -> bool:
-    if isinstance(X, bytes | Mapping | Iterator):
-        return False
-    likes = ("__array__", "__array_interface__", "__array_namespace__", "__dataframe__")
-    is_number = np.isscalar(X)  # scikit-learn has a message for these
-    is_array = is_sparse(X) or any(hasattr(type(X), name) for name in likes)
-    return bool(is_array or is_number or isinstance(X, Sequence))
-
-
 def _why_no_numbers(X: Input, *, tensor: bool) -> str | None:
     """Message about ragged rows, too many axes, or the first cell of text; None if all is well."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
@@ -113,22 +110,14 @@ def _why_no_numbers(X: Input, *, tensor: bool) -> str | None:
         if ragged := _why_ragged(X):
             return ragged
         X = np.asarray(X, dtype=object)
-    if not isinstance(X, np.ndarray) or X.ndim < 2:
+    if not isinstance(X, np.ndarray) or X.ndim < 2 or (tensor and X.ndim > 2):
         return None
     if X.ndim > 2:
         return (
-            None
-            if tensor
-            else (
-                f"X has {X.ndim} axes, of shape {X.shape}, and a table has two: give each sample a "
-                "row, as X.reshape(len(X), -1) does, or use BayesianTucker."
-            )
+            f"X has {X.ndim} axes, of shape {X.shape}, and a table has two: give each sample a "
+            "row, as X.reshape(len(X), -1) does, or use BayesianTucker."
         )
-    return _why_text(X) if X.dtype.kind in "OUST" else None
-
-
-def _why_text(X: Identifiers) -> str | None:
-    for place, value in np.ndenumerate(X):
+    for place, value in np.ndenumerate(X) if X.dtype.kind in "OUST" else ():
         if isinstance(value, str | bytes) and not _is_number(value):
             shown = repr(bytes(value) if isinstance(value, bytes) else str(value))
             return (
@@ -167,11 +156,20 @@ def _shape(row: Any) -> tuple[int, ...]:
 
 
 def _check_columns(X: Any) -> None:
-    """Raise if columns do not hold numbers, with their names."""
-    found = [(str(name), why) for name, why in _odd_columns(X) if why is not None]
+    """Raise if columns of a frame do not hold numbers, with their names."""
+    found = []
+    for j, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        kind = str(dtype).lower()
+        if kind.startswith(("date", "time", "duration", "period", "interval")):
+            found.append(f"{str(name)!r} (dates)")
+        elif kind.startswith(("object", "str", "category", "categorical", "enum", "utf8")):
+            column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+            values = [value for value in column[:TRIED].to_list() if value is not None]
+            if not all(map(_is_number, values)):
+                found.append(f"{str(name)!r} (text)")
     if not found:
         return
-    shown = ", ".join(f"{name!r} ({why})" for name, why in found[:6])
+    shown = ", ".join(found[:6])
     more = f" and {len(found) - 6} more" if len(found) > 6 else ""
     how = (
         'X.select_dtypes("number")'
@@ -182,22 +180,6 @@ def _check_columns(X: Any) -> None:
         f"X has columns that are not numbers: {shown}{more}. Leave them out, as {how} does, or "
         "turn them into numbers first."
     )
-
-
-def _odd_columns(X: Any) -> Iterator[tuple[object, str | None]]:
-    for j, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
-        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-        yield name, _oddity(column, str(dtype).lower())
-
-
-def _oddity(column: Any, dtype: str) -> str | None:
-    """Word for a column that does not hold numbers, "dates" or "text"; None if it does."""
-    if dtype.startswith(("date", "time", "duration", "period", "interval")):
-        return "dates"
-    if not dtype.startswith(("object", "str", "category", "categorical", "enum", "utf8")):
-        return None
-    values = [value for value in column[:TRIED].to_list() if value is not None]
-    return None if all(map(_is_number, values)) else "text"
 
 
 def _is_number(value: Any) -> bool:
