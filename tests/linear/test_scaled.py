@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 
 from bayespca import inference
 from bayespca.datasets import noisy
+from bayespca.linear.scaled.data import Whitening
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.start import equal_noise
 from bayespca.linear.scaled.step import state_of, updated
-from bayespca.linear.scaled.whitening import Whitening
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.noise_models import (
     AUTOREGRESSIVE,

@@ -99,11 +99,19 @@ def of_halves(
 
 
 def _by_columns(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
-    sums = [_sums_of(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]
+    sums = []
+    for chosen in _blocks(rows.n_samples, rng):
+        Z = rows.values[chosen]
+        r = np.ones(len(Z)) if rows.level is None else rows.level[chosen]
+        sums.append(_Sums(len(Z), Z.T @ Z, r @ Z, float(r @ r)))
     start = _leading_of(np.sum([one.gram for one in sums], axis=0), len(rows.directions))
     for chosen in _halves_of(len(sums), rng):
         half = [sums[b] for b in chosen]
-        G = _centred(np.sum([one.gram for one in half], axis=0), half, rows.level is not None)
+        G = np.sum([one.gram for one in half], axis=0)
+        if rows.level is not None:
+            # Values are about the mean of all rows, so little cancels.
+            total = np.sum([one.total for one in half], axis=0)
+            G = G - np.outer(total, total) / sum(one.weight for one in half)
         eigen = _decomposed(G, start)
         spectrum = spectrum_of_squares(
             eigen.values[::-1], rows.shape(sum(one.n for one in half)), float(np.trace(G))
@@ -119,20 +127,6 @@ class _Sums:
     gram: FloatArray
     total: FloatArray
     weight: float
-
-
-def _sums_of(rows: WhiteRows, chosen: NDArray[np.intp]) -> _Sums:
-    Z = rows.values[chosen]
-    r = np.ones(len(Z)) if rows.level is None else rows.level[chosen]
-    return _Sums(len(Z), Z.T @ Z, r @ Z, float(r @ r))
-
-
-def _centred(G: FloatArray, half: list[_Sums], center: bool) -> FloatArray:
-    """G without the mean of these rows; values are about the mean of all, so little cancels."""
-    if not center:
-        return G
-    total = np.sum([one.total for one in half], axis=0)
-    return G - np.outer(total, total) / sum(one.weight for one in half)
 
 
 # --- more columns than rows --------------------------------------------------------------------

@@ -22,11 +22,10 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
-from .data import Near, NoisyTable, Whitened
-from .refining import BESIDE, near_to
+from .data import Near, NoisyTable, Whitened, Whitening
+from .decomposition import BESIDE, near_to
 from .squares import squares_of_columns
 from .step import Estimate, ScaledState, state_near, state_of, step, updated
-from .whitening import Whitening
 
 # Turns in which rows and columns are divided by each other's variances.
 TURNS = 3
@@ -224,18 +223,10 @@ def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
         squares = data.squares if data.known is None else data.column_squares(1 / known)
         columns = np.where(squares > 0, squares, 1.0) / data.M
     for _ in range(noise.rows * (TURNS if noise.columns else 1)):
-        rows = _of_rows(data, columns)
-        columns = _of_columns(data, rows) if noise.columns else columns
+        left = data.row_squares(1 / columns) / data.p
+        rows = np.maximum(left, LEAST_NOISE_OF_FEATURES * left.mean()) if left.any() else left + 1.0
+        columns = data.column_squares(1 / rows) / data.M if noise.columns else columns
     return Whitening(_scales(columns), _scales(rows) if noise.rows else data.known_rows)
-
-
-def _of_rows(data: NoisyTable, columns: FloatArray) -> FloatArray:
-    found = data.row_squares(1 / columns) / data.p
-    return np.maximum(found, LEAST_NOISE_OF_FEATURES * found.mean()) if found.any() else found + 1.0
-
-
-def _of_columns(data: NoisyTable, rows: FloatArray) -> FloatArray:
-    return data.column_squares(1 / rows) / data.M
 
 
 def _scales(variances: FloatArray) -> Scales:

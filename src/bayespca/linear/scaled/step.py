@@ -27,13 +27,16 @@ from bayespca.lowrank import filtering
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, learned
 
-from .data import Near, NoisyTable, Solve, Whitened
-from .extrapolating import Round, extrapolated, remembered
-from .leverage import hastened
-from .neighbours import beside_neighbours, best_phi
-from .refining import BESIDE, near_to
-from .squares import products_of_columns, squares_of_columns, squares_of_rows
-from .whitening import Whitening
+from .acceleration import Round, extrapolated, hastened, remembered
+from .data import Near, NoisyTable, Solve, Whitened, Whitening
+from .decomposition import BESIDE, near_to
+from .squares import (
+    beside_neighbours,
+    best_phi,
+    products_of_columns,
+    squares_of_columns,
+    squares_of_rows,
+)
 
 # Relative fall of the free energy that counts as hardly any: then all candidates are tried.
 HARDLY = 1e-9
@@ -148,7 +151,10 @@ class Rounds:
         exact = state.found.basis is None
         if exact and now is state:
             return replace(state, settled=True)
-        end = self.found(self._first(now) if falls[-1] else now.whitening)
+        promising = now.whitening
+        if falls[-1]:
+            promising = next(_candidates(now, *self._ends(now), self.noise))
+        end = self.found(promising)
         if end.energy > now.energy:
             end = self.found(now.whitening)
         if exact and end.energy > state.energy:
@@ -156,10 +162,6 @@ class Rounds:
         # Where nothing lowered the energy, the refined components may have been too rough.
         falls.append(now.energy - end.energy if falls[-1] else np.inf)
         return replace(end, settled=_ahead(falls) <= self.enough * abs(end.energy))
-
-    def _first(self, state: ScaledState) -> Whitening:
-        """The most promising candidate."""
-        return next(_candidates(state, *self._ends(state), self.noise))
 
     def approached(self, state: ScaledState) -> tuple[ScaledState, list[float]]:
         """The state after rounds that refine components, until one more would leave next to nothing

@@ -1,5 +1,6 @@
-"""Components of whitened data, refined from those of data that were whitened a little differently.
+"""Whitened data, decomposed and solved: from a Gram matrix, by products, or near a basis.
 
+**Near a basis.** Components are refined from those of data that were whitened a little differently.
 With whitened data Z and a basis Q near their components, one pass over the rows gives P = ZᵀZQ, and
 P(QᵀP)⁻¹Pᵀ is at most ZᵀZ: its eigenvectors are nearer to the components than Q was, its eigenvalues
 too small if anything (Nyström's approximation). Free energies are then too high if anything, and
@@ -9,20 +10,174 @@ tenth of the time of a decomposition.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.parallel import by_shares
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Floats
+from bayespca.engines.decomposing import by_products
+from bayespca.engines.operators import scaled_operator
 from bayespca.lowrank.scales import Scales
-from bayespca.spectrum.records import Spectrum
+from bayespca.spectrum.records import Solution, Spectrum, n_with_room
 
-from .data import Near, NoisyTable, Solve, Whitened
-from .rows import RowForms, centred_blocks
-from .whitening import Whitening
+from .data import (
+    Near,
+    NoisyTable,
+    RowForms,
+    Solve,
+    Whitened,
+    Whitening,
+    centred_blocks,
+    eigen_of,
+    spectrum_of_squares,
+)
+
+# --- closed forms ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InRounds:
+    """A closed form for data whose mean, if `less`, was removed before an engine saw them.
+
+    It keeps the last answer, and does not compute free energies of other ranks.
+    """
+
+    solve: Solve
+    less: bool
+
+    def plan(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
+        """The solution, for an engine."""
+        return self.of(spectrum)[1]
+
+    @cached_property
+    def of(self) -> Callable[[Spectrum], tuple[Spectrum, Solution]]:
+        """A function that returns the spectrum, with one row less if `less`, and its solution."""
+
+        @lru_cache(maxsize=1)
+        def of(spectrum: Spectrum) -> tuple[Spectrum, Solution]:
+            own = one_row_less(spectrum) if self.less else spectrum
+            return own, self.solve(own, other_ranks=False)
+
+        return of
+
+
+def one_row_less(spectrum: Spectrum) -> Spectrum:
+    """The spectrum of rows of which one follows from the others.
+
+    The last values of an unfinished search are too small. They may leave room for the rest of the
+    squares with one more row, but not without it: such values are dropped.
+    """
+    L, M = spectrum.shape
+    if M <= 1:
+        return spectrum
+    n_values = int(min(L, M - 1))
+    values = spectrum.singular_values[:n_values]
+    values = values[: n_with_room(values**2, spectrum.sum_of_squares, n_values)]
+    return Spectrum(
+        values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
+    )
+
+
+# --- the Gram matrix of weighted rows ----------------------------------------------------------
+
+
+def gram_and_total(
+    X: Floats, rows: FloatArray, shift: FloatArray, columns: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """ZᵀZ and Zᵀ·rows of z_ij = (x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, in float64."""
+    p = X.shape[1]
+    gram, total = np.zeros((p, p)), np.zeros(p)
+    parts = row_blocks(X) if len(X) else []
+    room, product = np.empty((parts[0].stop if parts else 0, p)), np.empty((p, p))
+    for part in parts:
+        z = np.subtract(X[part], shift, out=room[: len(X[part])])
+        z *= rows[part, None]
+        total += rows[part] @ z
+        gram += np.matmul(z.T, z, out=product)
+    gram *= columns
+    gram *= columns[:, None]
+    return gram, total * columns
+
+
+def whitened_by_gram(
+    table: NoisyTable,
+    whitening: Whitening,
+    solve: Solve,
+    sums: tuple[FloatArray, FloatArray],
+    engine: str,
+) -> Whitened:
+    """The whitened data, from `gram_and_total` of all rows."""
+    rows, (product, total) = whitening.rows, sums
+    w = np.ones(table.n_samples) if rows is None else rows.precision
+    columns = np.sqrt(whitening.columns.precision)
+    location = np.zeros(table.p)
+    if table.centred:
+        product = product - np.outer(total, total) / w.sum()
+        location = total / w.sum() / columns
+    product[np.diag_indices(table.p)] += w.sum() * table.rounding * columns**2
+    values, top = eigen_of(product)
+    spectrum = spectrum_of_squares(values, (table.p, table.M), float(np.trace(product)))
+    solution = solve(spectrum, other_ranks=False)
+    W = top(solution.rank)
+    return Whitened.unfiltered(
+        spectrum,
+        solution,
+        W,
+        squares=np.diag(product).copy(),
+        cross=product @ W.T,
+        location=location,
+        engine=engine,
+    )
+
+
+# --- products with large data ------------------------------------------------------------------
+
+
+def whitened_by_products(
+    values: FloatArray,
+    data: NoisyTable,
+    whitening: Whitening,
+    solve: Solve,
+    sums: tuple[FloatArray, FloatArray],
+) -> Whitened | None:
+    """The whitened data, decomposed and solved; None if products alone cannot do it.
+
+    `sums` are Σw(x − mean) and Σw(x − mean)² of each column.
+    """
+    total, squares = sums
+    rows, precision = whitening.rows, whitening.columns.precision
+    w = np.ones(data.n_samples) if rows is None else rows.precision
+    location = total / w.sum() if data.centred else np.zeros(data.p)
+    squares = precision * (squares - w.sum() * location**2)
+    operator = scaled_operator(
+        values, data.mean + location, np.sqrt(precision), np.sqrt(w), float(squares.sum())
+    )
+    answer = InRounds(solve, less=data.centred)
+    found = by_products(operator, plan=answer.plan) if operator is not None else None
+    if found is None:
+        return None
+    spectrum, solution = answer.of(found.spectrum)
+    W = np.ascontiguousarray(found.right(solution.rank), dtype=np.float64)
+    gamma = spectrum.singular_values[: len(W)] * spectrum.scale
+    return Whitened.unfiltered(
+        spectrum,
+        solution,
+        W,
+        squares=squares,
+        cross=W.T * gamma**2,
+        location=location,
+        engine=found.engine,
+    )
+
+
+# --- components refined from nearby ones -------------------------------------------------------
+
 
 # Extra directions beside the components, in which others may show up.
 BESIDE = 10
@@ -82,8 +237,19 @@ def refined(
     root = np.sqrt(precision)
     Q = np.linalg.qr((near.directions * root).T)[0]
     location = np.zeros(data.p) if rows is None else near.location
-    sums = _sums_of_shares(
-        values, data.mean + location, w, precision, root[:, None] * Q, rows is not None
+    mean, across = data.mean + location, root[:, None] * Q
+
+    def work(share: slice) -> Sums:
+        own = None if rows is None else precision
+        return _sums(values[share], mean, w[share], own, across)
+
+    shares = list(by_shares(work, len(values)))
+    sums = Sums(
+        np.concatenate([one.scores for one in shares]),
+        np.sum([one.products for one in shares], axis=0),
+        np.sum([one.total for one in shares], axis=0),
+        np.sum([one.squares for one in shares], axis=0),
+        np.concatenate([one.row_squares for one in shares]),
     )
     squares = precision * (data.squares if rows is None else sums.squares)
     P, shift = root[:, None] * sums.products, np.zeros(data.p)
@@ -149,29 +315,6 @@ def _spectrum(gamma: FloatArray, shape: tuple[int, int], total: float) -> Spectr
     room = (min(shape) - 1 - np.arange(gamma.size)) * squares
     few = int(np.argmin(np.append(rest <= room, False)))
     return Spectrum(gamma[:few], shape, max(total, float(squares[:few].sum())))
-
-
-def _sums_of_shares(
-    X: FloatArray,
-    mean: FloatArray,
-    w: FloatArray,
-    precision: FloatArray,
-    Q: FloatArray,
-    of_rows: bool,
-) -> Sums:
-    """`_sums` over all rows, with a thread for each share of them."""
-
-    def work(share: slice) -> Sums:
-        return _sums(X[share], mean, w[share], precision if of_rows else None, Q)
-
-    scores, products, total, squares, row_squares = zip(*by_shares(work, len(X)), strict=True)
-    return Sums(
-        np.concatenate(scores),
-        np.sum(products, axis=0),
-        np.sum(total, axis=0),
-        np.sum(squares, axis=0),
-        np.concatenate(row_squares),
-    )
 
 
 def _sums(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca.datasets import noisy
-from bayespca.linear.scaled.leverage import hastened
+from bayespca.linear.scaled.acceleration import hastened
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.start import from_all_noise
 from bayespca.linear.scaled.step import step, updated
