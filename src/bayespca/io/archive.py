@@ -114,7 +114,7 @@ def write(
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
-    order = _order(array)
+    order: Any = "C" if array.flags.c_contiguous else "F"
     header = _npy_header(array, order)
     flat = array.reshape(-1, order=order)
     with archive.open(_member(f"arrays/{name}.npy", len(header) + array.nbytes), "w") as member:
@@ -133,10 +133,6 @@ def _member(name: str, size: int) -> zipfile.ZipInfo:
     info.create_system, info.external_attr = 3, 0o644 << 16
     info.file_size = size
     return info
-
-
-def _order(array: AnyArray) -> Any:
-    return "C" if array.flags.c_contiguous else "F"
 
 
 def _npy_header(array: AnyArray, order: str) -> bytes:
@@ -274,7 +270,11 @@ def parse_json(encoded: bytes) -> Json:
         text = encoded.decode("utf-8")
     except UnicodeDecodeError:
         raise FlawError(f"{META} is not UTF-8") from None
-    _check_depth(text)
+    depth = 0
+    for bracket in BRACKETS.finditer(text):
+        depth += (bracket[1] is not None) - (bracket[2] is not None)
+        if depth > DEEPEST_JSON:
+            raise FlawError(f"{META} is nested more than {DEEPEST_JSON} deep")
     try:
         return json.loads(
             text,
@@ -285,14 +285,6 @@ def parse_json(encoded: bytes) -> Json:
         )
     except (ValueError, RecursionError) as error:
         raise FlawError(f"{META} is not valid JSON ({error})") from None
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for found in BRACKETS.finditer(text):
-        depth += (found[1] is not None) - (found[2] is not None)
-        if depth > DEEPEST_JSON:
-            raise FlawError(f"{META} is nested more than {DEEPEST_JSON} deep")
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

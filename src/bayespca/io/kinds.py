@@ -25,18 +25,15 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | np.generic)
 
 
-def _is_list(value: Any) -> bool:
+def _is_plain_or_list(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "biuf"
-    return isinstance(value, list | tuple) and all(map(_is_plain, value))
+    return _is_plain(value) or (isinstance(value, list | tuple) and all(map(_is_plain, value)))
 
 
 ANYTHING = Kind("anything", lambda value: True)
 PLAIN = Kind("None, a number or a string", _is_plain)
-LISTED = Kind(
-    "None, a number, a string or a list of these",
-    lambda value: _is_plain(value) or _is_list(value),
-)
+LISTED = Kind("None, a number, a string or a list of these", _is_plain_or_list)
 
 
 def option_kind(annotation: Any) -> Kind:
