@@ -343,9 +343,6 @@ def _log_gamma(x: FloatArray, a: float, b: float) -> FloatArray:
     return a * np.log(b) - gammaln(a) + (a - 1) * np.log(x) - b * x
 
 
-# --- the start ---------------------------------------------------------------------------------
-
-
 def start(data: GibbsData, q: int, prior: Hyper, rng: np.random.Generator) -> GibbsState:
     """A start from the mean and size of the data alone, spread wider than the posterior.
 

@@ -34,9 +34,6 @@ MEMORY = 12
 FAST = 0.3
 
 
-# --- one round ---------------------------------------------------------------------------------
-
-
 def hastened(found: Whitened, start: Whitening, end: Whitening) -> Whitening:
     """The noise that many rounds would reach from `start`, where one leads to `end`."""
     k = found.solution.rank
@@ -59,9 +56,6 @@ def _further(start: Scales, end: Scales, leverage: FloatArray) -> Scales:
     change = (change - change.mean()) / np.maximum((1 - leverage) ** 2, LEAST_LEFT)
     change = np.clip(change, -FURTHEST_OF_ONE, FURTHEST_OF_ONE)
     return end.with_precision(start.precision * np.exp(change)).at_unit_scale()
-
-
-# --- the last rounds ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

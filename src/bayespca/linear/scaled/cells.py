@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from bayespca.arrays.parallel import by_shares, in_turn
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.decomposing import decompose, is_for_products
 from bayespca.lowrank.filtering import filtered, unfiltered
-from bayespca.spectrum.records import Spectrum
 
 from .data import (
     Near,
@@ -133,17 +132,31 @@ class CellTable(NoisyTable):
         answer = InRounds(solve, less=self.centred)
         basis = decompose(Z, plan=answer.plan, center=False, engine=engine)
         spectrum, solution = answer.of(basis.spectrum)
-        W = basis.right(solution.rank)
-        sums = _sums(V, Z, W, spectrum, whitening.phi)
+        W, beside = basis.right(solution.rank), np.zeros(p - 1)
+        if whitening.phi:
+            xp = array_namespace(V)
+
+            def work(rows: slice) -> FloatArray:
+                return to_numpy(xp.matmul(V[rows, :].T, xp.matmul(Z[rows, :], W.T)))
+
+            cross = np.asarray(sum(in_blocks(V, work)), dtype=np.float64)
+            beside = _total(V, lambda v: v[:, 1:] * v[:, :-1])
+        else:
+            # Right singular vectors: VᵀVw = γ²w.
+            gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
+            cross = np.asarray(to_numpy(W).T * gamma**2, dtype=np.float64)
         components = np.asarray(to_numpy(W), dtype=np.float64)
         return Whitened(
             spectrum,
             solution,
             components=components,
             loadings=unfiltered(components, whitening.phi),
+            squares=_total(V, lambda v: v * v),
+            beside=beside,
+            cross=cross,
+            rows=None,
             location=location,
             engine=basis.engine,
-            **sums,
         )
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
@@ -218,25 +231,6 @@ class CellTable(NoisyTable):
         for _ in in_blocks(self.values, work):
             pass
         return V
-
-
-def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, phi: float) -> dict[str, Any]:
-    """Sums over the rows of whitened data."""
-    found: dict[str, Any] = {
-        "rows": None,
-        "beside": np.zeros(V.shape[1] - 1),
-        "squares": _total(V, lambda v: v * v),
-    }
-    if not phi:
-        # Right singular vectors: VᵀVw = γ²w.
-        gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
-        return found | {"cross": np.asarray(to_numpy(W).T * gamma**2, dtype=np.float64)}
-    xp = array_namespace(V)
-    crosses = in_blocks(
-        V, lambda rows: to_numpy(xp.matmul(V[rows, :].T, xp.matmul(Z[rows, :], W.T)))
-    )
-    found["beside"] = _total(V, lambda v: v[:, 1:] * v[:, :-1])
-    return found | {"cross": np.asarray(sum(crosses), dtype=np.float64)}
 
 
 def _in_order(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NotRequired, Protocol, TypedDict, Unpack
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,16 +44,6 @@ class Solve(Protocol):
     """A closed form."""
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution: ...
-
-
-class _Sums(TypedDict):
-    """Fields of `Whitened` that do not follow from its components."""
-
-    squares: FloatArray
-    cross: FloatArray
-    location: FloatArray
-    engine: str
-    basis: NotRequired[FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +89,7 @@ class Whitened:
 
     @classmethod
     def unfiltered(
-        cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Unpack[_Sums]
+        cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Any
     ) -> Whitened:
         """Whitened data without a filter, for noise that is not correlated: Z is V."""
         apart = np.zeros(W.shape[1] - 1)

@@ -26,7 +26,7 @@ from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
 from .start import start
-from .step import Estimate, ScaledState, mean_noise, stationary, step
+from .step import Rounds, ScaledState, mean_noise, stationary
 
 
 def fit(
@@ -69,14 +69,14 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return True
 
     def start(self, data: NoisyTable, rng: np.random.Generator) -> ScaledState:
-        return start(data, self.noise, self.form, self._estimate, self.other)
+        return start(self._rounds(data), self.other)
 
     def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
-        return step(state, data, self.noise, self.form, self._estimate, self.tol)
+        return self._rounds(data, self.tol).step(state)
 
-    @property
-    def _estimate(self) -> Estimate:
-        return most_likely if self.form.method.needs_rank else learned
+    def _rounds(self, data: NoisyTable, tol: float = 0.0) -> Rounds:
+        estimate = most_likely if self.form.method.needs_rank else learned
+        return Rounds(data, self.noise, self.form, estimate, tol)
 
     def digests(self, data: NoisyTable) -> Sequence[Any]:
         return [data.mean, data.matrix]

@@ -120,7 +120,13 @@ def _in_memory(dense: Array, read: _Read, *, rows: bool, engine: str) -> NoisyTa
         dense = dense.astype(np.float64, copy=False)
     by_gram = n > p and p <= GRAM and not rows and engine in ("auto", "gram")
     seen = centred_sums(dense) if center and is_float64(dense) and not by_gram else None
-    unit = 1.0 if seen is not None and seen.are_in(LIMITS[np.dtype(np.float64)]) else _unit(dense)
+    unit = 1.0
+    if seen is None or not seen.are_in(LIMITS[np.dtype(np.float64)]):
+        # Squares would overflow or vanish.
+        xp = array_namespace(dense)
+        peak = max(abs(float(xp.max(dense))), abs(float(xp.min(dense))))
+        least, most = LIMITS[numpy_dtype(dense.dtype)]
+        unit = 1.0 if not peak or least < peak < most else peak
     if unit != 1.0:
         dense, seen = dense / unit, None
     read = read._replace(n_samples=n, units=read.units * unit, unit=unit)
@@ -184,11 +190,3 @@ def _on_workers(X: Partitions, state: RunningMoments, read: _Read) -> DistantTab
     distant = DistantTable(**own, gram=table.gram, blocks=blocks, lengths=lengths)
     some = distant.every_nth(max(1, n // ROWS))
     return replace(distant, rounding=rounding_variances(some))
-
-
-def _unit(X: Array) -> float:
-    """The divisor of data whose squares would overflow or vanish; 1 for others."""
-    xp = array_namespace(X)
-    peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
-    least, most = LIMITS[numpy_dtype(X.dtype)]
-    return 1.0 if not peak or least < peak < most else peak

@@ -28,8 +28,6 @@ LARGEST_PHI = 0.995
 # No variance changes by more than a factor of e to this power at once.
 FURTHEST = 1.0
 
-# --- rows --------------------------------------------------------------------------------------
-
 
 def squares_of_rows(
     found: Whitened, rows: Scales, columns: Scales, data: NoisyTable
@@ -42,9 +40,6 @@ def squares_of_rows(
     left += w * float(data.rounding @ columns.precision)
     total = left / s2 + of_rows.uncertain + (data.p * w / w.sum() if data.centred else 0.0)
     return total / w, np.full(data.n_samples, float(data.p))
-
-
-# --- columns -----------------------------------------------------------------------------------
 
 
 class Products(NamedTuple):
@@ -96,9 +91,6 @@ def squares_of_columns(
     """
     left = products_of_columns(found, data)
     return left.pull(whitening.phi) / whitening.columns.precision, np.full(data.p, left.number)
-
-
-# --- neighbours --------------------------------------------------------------------------------
 
 
 def best_phi(left: Products) -> float:

@@ -31,8 +31,6 @@ from bayespca.spectrum.forms import EVERYTHING
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import CANCELS, ROUNDING, ROUNDING_OF_DEVIATIONS, START_NOISE
 
-# --- sums over samples -------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
@@ -88,9 +86,6 @@ def variational_data(X: Input, *, center: bool, engine: str = "auto") -> Variati
     return VariationalData(
         found.n_samples, spectrum.shape[0], gamma**2, along, found=found, basis=right, unit=unit
     )
-
-
-# --- the posterior -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,9 +278,6 @@ def bound(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: 
 
 def _log_det(matrix: FloatArray) -> float:
     return float(np.linalg.slogdet(matrix)[1]) if len(matrix) else 0.0
-
-
-# --- the start ---------------------------------------------------------------------------------
 
 
 def start(data: Scatter, hyper: Hyper, q: int, rng: np.random.Generator) -> VariationalState:
