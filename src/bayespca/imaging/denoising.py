@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -137,26 +137,21 @@ def denoise(
         raise ValueError(f"step must be a whole number of at least 1, got {step!r}.")
     grid = Grid(shape, size, int(step))
     job = _Job.of(data, checked_mask(mask, data), checked_noise(noise_std, shape), grid)
-    return _finished(data, job.center, job.summed(callback), grid.size)
-
-
-class _Sums(NamedTuple):
-    """Weighted sums over patches: the signal (x, y, z, V); and, along the last axis of `maps`
-    (x, y, z, 4), the weight, the noise variance, the rank and the variance of the signal.
-    """
-
-    signal: Array
-    maps: Array
-
-
-class _Shrunk(NamedTuple):
-    """Estimates for P patches: γ̂/γ (P, K); noise, rank, variance of the signal, weight (P,)."""
-
-    shrinkage: FloatArray
-    noise: FloatArray
-    rank: FloatArray
-    variance: FloatArray
-    weight: FloatArray
+    sums, maps = job.summed(callback)
+    # Weighted averages over patches; voxels without a patch keep their data.
+    xp, channels, weight = array_namespace(data), _channels(data), maps[..., 0]
+    there = weight > 0
+    over = xp.where(there, weight, xp.ones_like(weight))
+    signal = xp.astype(sums / over[..., None] + job.center, data.dtype)
+    unknown = xp.full_like(weight, float("nan"))
+    noise, rank, variance = (xp.where(there, maps[..., k] / over, unknown) for k in (1, 2, 3))
+    return Denoised(
+        xp.where(there[..., None], signal, data),
+        xp.sqrt(noise / channels),
+        rank,
+        xp.sqrt(variance / channels),
+        grid.size,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +182,12 @@ class _Job:
     def channels(self) -> int:
         return _channels(self.values)
 
-    def summed(self, callback: Progress | None) -> _Sums:
-        """The sums over all patches, added in an order that does not depend on threads."""
+    def summed(self, callback: Progress | None) -> tuple[Array, Array]:
+        """Weighted sums over patches, added in an order that does not depend on threads.
+
+        They are the signal (x, y, z, V); and, along the last axis of maps (x, y, z, 4), the weight,
+        the noise variance, the rank and the variance of the signal.
+        """
         xp, (n, V) = array_namespace(self.values), (self.grid.n_voxels, self.values.shape[3])
         wide = xp.complex128 if self.channels == 2 else xp.float64
         where = {"device": device(self.values)}
@@ -214,7 +213,7 @@ class _Job:
             done += corners[0].size * corners[1].size * corners[2].size
             if callback is not None:
                 callback(done, total)
-        return _Sums(signal, maps)
+        return signal, maps
 
     def _patches(self, values: Array, inside: Array, corners: Corners) -> tuple[Array, Array]:
         """Weighted signal of some patches (P, n, V), and their weighted maps (P, n, 4)."""
@@ -224,24 +223,10 @@ class _Job:
         apart = values - mean[:, None, :]
         apart *= inside[..., None]
         eigenvalues, vectors = _decomposed(apart)
-        found = self._shrunk(eigenvalues, to_numpy(count), corners)
-        top = int(found.rank.max(initial=0))
-        kept = vectors[:, :, :top]
-        kept = to_namespace(kept, apart) if is_numpy_array(kept) else kept
-        shrinkage = to_namespace(found.shrinkage[:, :top], inside)
-        signal = _filtered(apart, kept, shrinkage)
-        signal += mean[:, None, :]
-        weight = to_namespace(found.weight, inside)[:, None] * inside
-        columns = (np.ones_like(found.weight), found.noise, found.rank, found.variance)
-        each = to_namespace(np.stack(columns, axis=1), inside)
-        signal *= weight[..., None]
-        return signal, each[:, None, :] * weight[..., None]
-
-    def _shrunk(self, eigenvalues: FloatArray, count: FloatArray, corners: Corners) -> _Shrunk:
-        V = self.values.shape[3]
-        enough = count >= LEAST_VOXELS
+        V, known = self.values.shape[3], to_numpy(count)
+        enough = known >= LEAST_VOXELS
         # Patches with too few voxels are computed as if they had enough, and get weight 0.
-        n = np.where(enough, count, LEAST_VOXELS)
+        n = np.where(enough, known, LEAST_VOXELS)
         L, M = np.minimum(V, n - 1.0), np.maximum(V, n - 1.0)
         if self.noise is None:
             noise = bulk_noise(np.maximum(eigenvalues, 0.0), L, M)
@@ -251,7 +236,16 @@ class _Job:
         shrinkage, spread = _closed_form(eigenvalues / noise[:, None], L, M)
         rank = (shrinkage > 0).sum(axis=1).astype(np.float64)
         variance = noise * (1 / n + spread / (n * V))
-        return _Shrunk(shrinkage, noise, rank, variance, enough / variance)
+        top = int(rank.max(initial=0))
+        kept = vectors[:, :, :top]
+        kept = to_namespace(kept, apart) if is_numpy_array(kept) else kept
+        signal = _filtered(apart, kept, to_namespace(shrinkage[:, :top], inside))
+        signal += mean[:, None, :]
+        weight = to_namespace(enough / variance, inside)[:, None] * inside
+        columns = (np.ones_like(variance), noise, rank, variance)
+        each = to_namespace(np.stack(columns, axis=1), inside)
+        signal *= weight[..., None]
+        return signal, each[:, None, :] * weight[..., None]
 
 
 def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -306,24 +300,6 @@ def _adjoint(a: Array) -> Array:
 def _channels(a: Array) -> int:
     """Real numbers per cell: 2 for complex data."""
     return 2 if array_namespace(a).isdtype(a.dtype, "complex floating") else 1
-
-
-def _finished(data: Array, center: Array, sums: _Sums, size: Corner) -> Denoised:
-    """Weighted averages over patches; voxels without a patch keep their data."""
-    xp, channels = array_namespace(data), _channels(data)
-    weight = sums.maps[..., 0]
-    there = weight > 0
-    over = xp.where(there, weight, xp.ones_like(weight))
-    signal = sums.signal / over[..., None] + center
-    unknown = xp.full_like(weight, float("nan"))
-    noise, rank, variance = (xp.where(there, sums.maps[..., k] / over, unknown) for k in (1, 2, 3))
-    return Denoised(
-        xp.where(there[..., None], xp.astype(signal, data.dtype), data),
-        xp.sqrt(noise / channels),
-        rank,
-        xp.sqrt(variance / channels),
-        size,
-    )
 
 
 # --- checks of the input -----------------------------------------------------------------------
