@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .packages import need
-from .records import COMPRESSED
+from .records import COMPRESSED, How
 
 # Texts for "no value", in any case and with spaces around them.
 MISSING = (
@@ -141,15 +141,7 @@ class TextSample:
         return [field for field in fields if not self.dialect.is_missing(field)]
 
 
-def recognise(
-    path: Path,
-    *,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    header: bool | None = None,
-    missing: Sequence[str] | None = None,
-    units: bool = False,
-) -> TextSample:
+def recognise(path: Path, how: How) -> TextSample:
     """Guess the dialect of a text table from its first lines, except for what is given."""
     head, is_whole = _head(path)
     encoding = _encoding(head)
@@ -159,25 +151,25 @@ def recognise(
     body = "".join(lines)
     if not body.strip():
         raise ValueError(f"{path} holds no rows.")
-    delimiter = delimiter or _delimiter(path, lines)
+    delimiter = how.delimiter or _delimiter(path, lines)
     draft = Dialect(
         delimiter=delimiter,
-        decimal=decimal or ".",
+        decimal=how.decimal or ".",
         encoding=encoding,
-        has_header=bool(header),
+        has_header=bool(how.header),
         has_short_header=False,
         n_skipped=n_skipped,
-        missing=(*MISSING, *(missing or ())),
+        missing=(*MISSING, *(how.missing or ())),
         has_quotes='"' in text,
-        units=units,
-        named_missing=tuple(missing or ()),
+        units=how.units,
+        named_missing=tuple(how.missing or ()),
     )
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
     rows = _first_rows(reader, is_whole)
-    plain = [[bare(field, ",") for field in row] for row in rows] if units else rows
-    if decimal is None and delimiter != "," and _has_decimal_commas(plain):
+    plain = [[bare(field, ",") for field in row] for row in rows] if how.units else rows
+    if how.decimal is None and delimiter != "," and _has_decimal_commas(plain):
         draft = replace(draft, decimal=",")
-    if header is None:
+    if how.header is None:
         draft = replace(draft, has_header=_has_header(rows, draft))
     if not draft.has_header:
         return TextSample(draft, None, rows)

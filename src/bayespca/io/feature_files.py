@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrow_files import column_kind
 from .dialect import Dialect, TextSample, open_text
 from .packages import need
 from .ratings_files import (
@@ -24,7 +25,6 @@ from .ratings_files import (
     _decoded,
     _first_line,
     _has,
-    _is_number,
     _sample,
 )
 from .records import TEXT, Arrow, How, ending_of, readable
@@ -121,7 +121,7 @@ def _plain(column: Arrow, pa: Arrow) -> list[Any]:
     """Cells of a column: numbers, lists, or text."""
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if _is_number(kind, pa.types) or is_list:
+    if column_kind(kind, pa.types) in ("whole", "number") or is_list:
         return list(column.to_pylist())
     return [None if cell is None else str(cell) for cell in column.to_pylist()]
 

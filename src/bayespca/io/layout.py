@@ -26,7 +26,7 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     id_column = forced
     if how.id_column is None and _names_the_rows(sample, names, kinds, 0 in signed):
         id_column = 0
-    aside = {j: "dropped" for j in _positions(names, n, how.drop, where)}
+    aside = {position(names, n, name, where): "dropped" for name in how.drop}
     aside |= {
         j: "text" for j in range(n) if kinds[j] == "text" and j != id_column and j not in aside
     }
@@ -92,7 +92,7 @@ def of_types(
         stored = [j for j in range(n) if names[j] in row_labels]
         is_first = n > 1 and _are_ids(first, kinds[0], names[0])
         id_column = stored[0] if stored else (0 if is_first else None)
-    aside = {j: "dropped" for j in _positions(known, n, how.drop, where)}
+    aside = {position(known, n, name, where): "dropped" for name in how.drop}
     aside |= {j: "row label" for j in range(n) if names[j] in row_labels and j not in aside}
     numbers = ("number", "whole")
     aside |= {j: kinds[j] for j in range(n) if kinds[j] not in numbers and j not in aside}
@@ -181,12 +181,6 @@ def _checked_names(
             )
         seen[name] = j
     return tuple(names)
-
-
-def _positions(
-    names: tuple[str, ...] | None, n: int, wanted: Sequence[str], where: str
-) -> list[int]:
-    return [position(names, n, name, where) for name in wanted]
 
 
 def position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:

@@ -247,13 +247,7 @@ def _sample(path: Path, how: How) -> TextSample:
     delimiter = how.delimiter
     if delimiter is None and _first_line(path).count("::") >= 1:
         delimiter = ":"
-    return recognise(
-        path,
-        delimiter=delimiter,
-        decimal=how.decimal,
-        header=how.header,
-        missing=how.missing,
-    )
+    return recognise(path, replace(how, delimiter=delimiter, units=False))
 
 
 def _first_line(path: Path) -> str:
@@ -348,10 +342,11 @@ def _read_arrow(
         )
     for column, name, role in zip(found, called, roles, strict=True):
         may_be = role == "time" and pa.types.is_temporal(column.type)
-        if role not in IDS and not (may_be or _is_number(column.type, pa.types)):
+        kind = column_kind(column.type, pa.types)
+        if role not in IDS and not (may_be or kind in ("whole", "number")):
             raise ValueError(
-                f"{path}: the column of {role}s, {name!r}, holds "
-                f"{column_kind(column.type, pa.types)}, not numbers: name another one."
+                f"{path}: the column of {role}s, {name!r}, holds {kind}, not numbers: name another "
+                "one."
             )
     return _columns(found, called, roles)
 
@@ -372,11 +367,6 @@ def _schema(path: Path) -> Arrow:
 def _decoded(column: Arrow, pa: Arrow) -> Arrow:
     """A column of categories as the values that they stand for."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def _is_number(kind: Arrow, types: Arrow) -> bool:
-    tests = (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
-    return any(test(kind) for test in tests)
 
 
 def _columns(

@@ -70,14 +70,7 @@ def open_text_file(path: Path, how: How) -> File:
 def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
     """The first rows of a text table with its dialect, and its layout."""
     need("pyarrow", f"reading {path}")
-    sample = recognise(
-        path,
-        delimiter=how.delimiter,
-        decimal=how.decimal,
-        header=how.header,
-        missing=how.missing,
-        units=how.units,
-    )
+    sample = recognise(path, how)
     layout = layouts.of_sample(sample, how, str(path))
     layouts.check_features(layout, str(path), how, sample)
     if layout.n_columns > WIDE:
