@@ -96,11 +96,6 @@ def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
     return (shape[0], shape[1]), is_fortran, dtype, offset
 
 
-def npy_shape(path: Path) -> tuple[int, ...]:
-    """The shape of the array in an .npy file."""
-    return _npy_header(path)[0]
-
-
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
     """Shape, whether columns are contiguous, type, and position of the first number."""
     with path.open("rb") as file:
@@ -306,7 +301,7 @@ def _plain_layout(p: int, names: list[str] | None) -> Layout:
 def is_tensor_file(path: Path, how: How) -> bool:
     """Whether a file holds an array with more than two axes."""
     if path.suffix.lower() == ".npy" and path.is_file():
-        return len(npy_shape(path)) > 2
+        return len(_npy_header(path)[0]) > 2
     if path.suffix.lower() == ".npz" and path.is_file():
         return most_axes(path) > 2 and npz_array(path, how)[1].ndim > 2
     return False

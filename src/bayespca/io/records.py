@@ -168,16 +168,9 @@ class RowBlock:
 class File:
     """A file whose layout is known.
 
-    Attributes
-    ----------
-    n_samples
-        Number of rows if it is known before reading, else None.
-    memory
-        Approximate size of the table in memory, in bytes.
-    read
-        `read()` returns the whole table.
-    blocks
-        `blocks(block_bytes)` yields a `RowBlock` at a time; None if the format cannot.
+    `n_samples` is None if the number of rows is not known before reading, `memory` the approximate
+    size of the table in bytes. `read()` returns the whole table, `blocks(block_bytes)` yields a
+    `RowBlock` at a time; it is None if the format cannot.
     """
 
     path: Path

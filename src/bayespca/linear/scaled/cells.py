@@ -69,10 +69,14 @@ class CellTable(NoisyTable):
             return None
         values = self.values[::step, :]
         mean = mean_of(values) if self.centred else self.mean
-        known = None if self.known is None else self.known[::step]
-        n = int(values.shape[0])
-        sample = replace(self, values=values, n_samples=n, mean=mean, known=known)
-        return replace(sample, known_squares=None)
+        return replace(
+            self,
+            values=values,
+            n_samples=int(values.shape[0]),
+            mean=mean,
+            known=None if self.known is None else self.known[::step],
+            known_squares=None,
+        )
 
     def projections(
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray

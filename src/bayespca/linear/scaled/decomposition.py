@@ -199,18 +199,7 @@ def near_to(found: Whitened, columns: Scales) -> Near:
 class Sums(NamedTuple):
     """Sums over rows, with x less the mean so far, weights w, and Q in units of the columns.
 
-    Attributes
-    ----------
-    scores
-        √wᵢ·xᵢᵀQ of each row.
-    products
-        Σw·x·(xᵀQ).
-    total
-        Σw·x.
-    squares
-        Σw·x².
-    row_squares
-        Σⱼx²·precisionⱼ of each row.
+    They are √wᵢ·xᵢᵀQ of each row, Σw·x·(xᵀQ), Σw·x, Σw·x², and Σⱼx²·precisionⱼ of each row.
     """
 
     scores: FloatArray

@@ -22,7 +22,7 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
-from .data import Near, NoisyTable, Whitened, Whitening
+from .data import Near, NoisyTable, Whitening
 from .decomposition import BESIDE, near_to
 from .squares import squares_of_columns
 from .step import Rounds, ScaledState, state_near, state_of
@@ -76,7 +76,12 @@ def start(rounds: Rounds, other: PCAFit | None = None) -> ScaledState:
     whitening, location = state.whitening, state.found.location + sample.mean - data.mean
     found = replace(state.found, location=location)
     if noise.rows:
-        whitening = replace(whitening, rows=_all_rows(found, whitening, rounds))
+        # Variances of all rows, from their residuals off the components of some of them.
+        solution, W = found.solution, found.components
+        gamma = found.spectrum.singular_values[: len(W)] * found.spectrum.scale
+        kept = solution.shrunk_singular_values / gamma
+        left = _left_of_rows(data, whitening, W, location, kept) / solution.noise_variance
+        whitening = replace(whitening, rows=_scales_of_rows(left, len(W), rounds))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
     return state_near(whitening, data, form, near_to(found, whitening.columns))
@@ -136,15 +141,6 @@ def as_in(other: PCAFit, rounds: Rounds) -> Whitening:
     return replace(whitening, rows=_scales_of_rows(left, len(W), rounds))
 
 
-def _all_rows(seen: Whitened, whitening: Whitening, rounds: Rounds) -> Scales:
-    """Variances of all rows, from their residuals off the components of some of them."""
-    solution, W = seen.solution, seen.components
-    gamma = seen.spectrum.singular_values[: len(W)] * seen.spectrum.scale
-    kept = solution.shrunk_singular_values / gamma
-    left = _left_of_rows(rounds.data, whitening, W, seen.location, kept) / solution.noise_variance
-    return _scales_of_rows(left, len(W), rounds)
-
-
 def _left_of_rows(
     data: NoisyTable,
     whitening: Whitening,
@@ -177,16 +173,11 @@ def from_all_noise(rounds: Rounds) -> ScaledState:
         if not state.found.solution.noise_variance:
             return state
         whitening = rounds.updated(state)
-        left = left_over(state, whitening, data)
+        squares, counts = squares_of_columns(state.found, state.whitening, data)
+        left = float(squares @ whitening.columns.precision) / float(counts.sum())
+        left *= state.found.solution.noise_variance
         state = state_of(whitening, data, AtNoise(form, left))
     return replace(state, energy=np.inf)
-
-
-def left_over(state: ScaledState, whitening: Whitening, data: NoisyTable) -> float:
-    """σ² of data that are whitened anew, from the residuals of the components."""
-    squares, counts = squares_of_columns(state.found, state.whitening, data)
-    left = float(squares @ whitening.columns.precision) / float(counts.sum())
-    return state.found.solution.noise_variance * left
 
 
 def equal_noise(rounds: Rounds) -> Whitening:
