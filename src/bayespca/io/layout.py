@@ -22,8 +22,7 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     names = _checked_names(sample.names, where, how.drop)
     kinds = [_kind(sample, j) for j in range(n)]
     signed = [j for j in range(n) if kinds[j] == "text" and _is_signed(sample, j)]
-    forced = position(names, n, how.id_column, where) if how.id_column else None
-    id_column = forced
+    id_column = position(names, n, how.id_column, where) if how.id_column else None
     if how.id_column is None and _names_the_rows(sample, names, kinds, 0 in signed):
         id_column = 0
     aside = {position(names, n, name, where): "dropped" for name in how.drop}
@@ -32,9 +31,23 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     }
     features = tuple(j for j in range(n) if j != id_column and j not in aside)
     booleans = frozenset(j for j in features if kinds[j] == "boolean")
-    notes = () if how.header is not None else _header_notes(sample)
-    notes += _signed_notes(sample, names, [j for j in signed if aside.get(j) == "text"])
-    return Layout(n, names, features, id_column, aside, booleans, notes)
+    notes = []
+    numbers = [name for name in sample.names or () if sample.dialect.is_number(name)]
+    if how.header is None and numbers:
+        shown = ", ".join(numbers[:3]) + (", …" if len(numbers) > 3 else "")
+        notes.append(
+            f"The first line ({shown}) was read as the names of the columns. If it is data, use "
+            "--no-header; in Python, bayespca.io.open_file(path, How(header=False)).read()."
+        )
+    unread = [j for j in signed if aside.get(j) == "text"]
+    if unread:
+        called = [str(j) if names is None else names[j] for j in unread]
+        notes.append(
+            f"Numbers with signs or separators, such as {sample.column(unread[0])[0]!r} in "
+            f"{listed(called, 3)}, were not read. Read them with --units, and with --decimal if it "
+            "is a comma; in Python with bayespca.io.open_file(path, How(units=True)).read()."
+        )
+    return Layout(n, names, features, id_column, aside, booleans, tuple(notes))
 
 
 def _is_signed(sample: TextSample, j: int) -> bool:
@@ -42,32 +55,6 @@ def _is_signed(sample: TextSample, j: int) -> bool:
     fields = sample.column(j)
     ways = (replace(sample.dialect, units=True, decimal=decimal) for decimal in ".,")
     return any(sum(map(way.is_number, fields)) > MOSTLY * len(fields) for way in ways)
-
-
-def _signed_notes(
-    sample: TextSample, names: tuple[str, ...] | None, signed: list[int]
-) -> tuple[str, ...]:
-    """Note on columns that hold numbers with signs and separators."""
-    if not signed:
-        return ()
-    called = [str(j) if names is None else names[j] for j in signed]
-    return (
-        f"Numbers with signs or separators, such as {sample.column(signed[0])[0]!r} in "
-        f"{listed(called, 3)}, were not read. Read them with --units, and with --decimal if it is "
-        "a comma; in Python with bayespca.io.open_file(path, How(units=True)).read().",
-    )
-
-
-def _header_notes(sample: TextSample) -> tuple[str, ...]:
-    """Note on a first line of numbers that was read as names."""
-    names = [name for name in sample.names or () if sample.dialect.is_number(name)]
-    if not names:
-        return ()
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return (
-        f"The first line ({shown}) was read as the names of the columns. If it is data, use "
-        "--no-header; in Python, bayespca.io.open_file(path, How(header=False)).read().",
-    )
 
 
 def of_types(

@@ -36,14 +36,11 @@ FAST = 0.3
 
 def hastened(found: Whitened, start: Whitening, end: Whitening) -> Whitening:
     """The noise that many rounds would reach from `start`, where one leads to `end`."""
-    k = found.solution.rank
-    if not k:
+    if not found.solution.rank:
         return end
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    kept = found.solution.shrunk_singular_values / gamma
     columns, rows = end.columns, end.rows
     if not end.phi:
-        columns = _further(start.columns, columns, kept @ found.components**2)
+        columns = _further(start.columns, columns, found.kept @ found.components**2)
     if rows is not None and start.rows is not None and found.rows is not None:
         rows = _further(start.rows, rows, found.rows.leverage)
     return replace(end, columns=columns, rows=rows)

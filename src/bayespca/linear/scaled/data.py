@@ -96,9 +96,24 @@ class Whitened:
         return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 
     @property
+    def gamma(self) -> FloatArray:
+        """Singular values of the components."""
+        return self.spectrum.singular_values[: len(self.components)] * self.spectrum.scale
+
+    @property
+    def kept(self) -> FloatArray:
+        """Shrinkage of the components, γ̂/γ."""
+        return self.solution.shrunk_singular_values / self.gamma
+
+    @property
     def weights_of_scores(self) -> FloatArray:
-        """Factors of squared scores in `RowForms`."""
-        return weights_of_scores(self.spectrum, self.solution, self.components.shape[1])
+        """Factors of squared scores in `explained`, `uncertain` and `leverage` of rows: (k, 3)."""
+        k, moments, s2 = self.solution.rank, self.solution.moments, self.solution.noise_variance
+        gamma, kept, p = self.gamma, self.kept, self.components.shape[1]
+        spread = p * moments.variance_b[:k] / s2 if s2 else np.zeros(k)
+        size = (moments.mean_a[:k] / gamma) ** 2
+        uncertain = size * (spread + inverse(moments.prior_variance_a)[:k])
+        return np.stack([kept * (2 - kept), uncertain, kept / gamma**2], axis=1)
 
 
 class Near(NamedTuple):
@@ -168,8 +183,9 @@ class NoisyTable(ABC):
         if whitening.rows is None or found.rows is not None:
             return found
         W, weights = found.components, found.weights_of_scores
-        parts = self.projections(whitening, W, found.location, weights)
-        return replace(found, rows=RowForms.of(*parts, whitening.rows.precision))
+        squares, forms = self.projections(whitening, W, found.location, weights)
+        w = whitening.rows.precision
+        return replace(found, rows=RowForms(squares * w, *(forms.T * w)))
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
         """Whether refining `size` directions takes much less time than a decomposition."""
@@ -299,22 +315,6 @@ class RowForms:
     explained: FloatArray
     uncertain: FloatArray
     leverage: FloatArray
-
-    @classmethod
-    def of(cls, squares: FloatArray, forms: FloatArray, precision: FloatArray) -> RowForms:
-        """From the sums of rows with equal noise, and the precision of each row."""
-        return cls(squares * precision, *(forms.T * precision))
-
-
-def weights_of_scores(spectrum: Spectrum, solution: Solution, p: int) -> FloatArray:
-    """Factors of squared scores in `explained`, `uncertain` and `leverage`: (k, 3)."""
-    k, moments, s2 = solution.rank, solution.moments, solution.noise_variance
-    gamma = spectrum.singular_values[:k] * spectrum.scale
-    kept = solution.shrunk_singular_values / gamma
-    spread = p * moments.variance_b[:k] / s2 if s2 else np.zeros(k)
-    size = (moments.mean_a[:k] / gamma) ** 2
-    uncertain = size * (spread + inverse(moments.prior_variance_a)[:k])
-    return np.stack([kept * (2 - kept), uncertain, kept / gamma**2], axis=1)
 
 
 def forms_of_rows(z: Floats, W: Floats, weights: FloatArray) -> tuple[Floats, FloatArray]:

@@ -280,8 +280,7 @@ def _lost(found: Whitened, Q: FloatArray, moved: float) -> float:
     """
     W, s2 = found.components, found.solution.noise_variance
     outside = W - (W @ Q) @ Q.T
-    gamma = found.spectrum.singular_values[: len(W)] * found.spectrum.scale
-    turned = float(gamma**2 @ (outside**2).sum(axis=1))
+    turned = float(found.gamma**2 @ (outside**2).sum(axis=1))
     return (turned + moved) / (W.shape[1] * s2) if s2 else 0.0
 
 

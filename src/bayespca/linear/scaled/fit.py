@@ -37,22 +37,16 @@ def fit(
     other: PCAFit | None = None,
 ) -> PCAFit:
     """Fit complete data with a noise model, starting from a fit of other rows if there is one."""
-    if noise.neighbours:
-        check_neighbours(table)
-    return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
-
-
-def check_neighbours(data: NoisyTable) -> None:
-    """Raise ValueError unless all features vary and there are at least three."""
-    p = data.mean_of_row.size
-    if data.p < p:
-        constant = np.setdiff1d(np.arange(p), data.live)
+    p = table.mean_of_row.size
+    if noise.neighbours and table.p < p:
+        constant = np.setdiff1d(np.arange(p), table.live)
         raise ValueError(
             f"noise='autoregressive' needs every feature to vary; feature {constant[0]} (counting "
             "from 0) is constant: leave it out."
         )
-    if p < 3:
+    if noise.neighbours and p < 3:
         raise ValueError(f"noise='autoregressive' needs at least three features, got {p}.")
+    return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,7 @@ def products_of_columns(found: Whitened, data: NoisyTable) -> Products:
     """`Products` of the residuals of columns with themselves and with their neighbours."""
     solution, moments, k = found.solution, found.solution.moments, found.solution.rank
     s2, of_prior = solution.noise_variance, inverse(moments.prior_variance_b)
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    B, C = found.loadings, found.cross.T * (solution.shrunk_singular_values / gamma)[:, None]
+    B, C = found.loadings, found.cross.T * found.kept[:, None]
     # Σᵢ of data times their low-rank part: in the same column, and in neighbours both ways.
     own, beside = (C * B).sum(axis=0), (C[:, :-1] * B[:, 1:] + C[:, 1:] * B[:, :-1]).sum(axis=0)
     a2 = moments.mean_a**2 + data.M * moments.variance_a

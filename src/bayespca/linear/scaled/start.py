@@ -77,10 +77,9 @@ def start(rounds: Rounds, other: PCAFit | None = None) -> ScaledState:
     found = replace(state.found, location=location)
     if noise.rows:
         # Variances of all rows, from their residuals off the components of some of them.
-        solution, W = found.solution, found.components
-        gamma = found.spectrum.singular_values[: len(W)] * found.spectrum.scale
-        kept = solution.shrunk_singular_values / gamma
-        left = _left_of_rows(data, whitening, W, location, kept) / solution.noise_variance
+        W = found.components
+        left = _left_of_rows(data, whitening, W, location, found.kept)
+        left /= found.solution.noise_variance
         whitening = replace(whitening, rows=_scales_of_rows(left, len(W), rounds))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
