@@ -36,6 +36,9 @@ DELIMITERS = ",;\t|"
 # that count the columns, and for others.
 FEWEST_IN_ORDER, MANY_THAT_COUNT, MANY_IN_ORDER = 3, 4, 8
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+CURRENCIES = r"[$€£¥₹]|EUR|USD|GBP|CHF|JPY|INR"
+# An optional sign, the number, a currency on either side, and percent at the end.
+SIGNED = re.compile(rf"([-+−]?)\s*(?:{CURRENCIES})?\s*([-+−]?[\d.,].*?)\s*(?:{CURRENCIES}|[%‰])?")
 ID_NAMES = re.compile(
     r"#?|(.*[ _.-])?(id|ids|name|names|label|labels|key|uuid|nr\.?|no\.?)|index|idx|unnamed: ?0"
     r"|rows?|row\.?names?|samples?|subjects?|genes?|probes?|accession|barcodes?|cells?",
@@ -382,12 +385,7 @@ def is_id_name(name: str) -> bool:
     return ID_NAMES.fullmatch(name.strip()) is not None
 
 
-# --- numbers with signs and separators ---------------------------------------------------------
-
-
-CURRENCIES = r"[$€£¥₹]|EUR|USD|GBP|CHF|JPY|INR"
-# An optional sign, the number, a currency on either side, and percent at the end.
-SIGNED = re.compile(rf"([-+−]?)\s*(?:{CURRENCIES})?\s*([-+−]?[\d.,].*?)\s*(?:{CURRENCIES}|[%‰])?")
+# --- numbers as people write them: 1,234.5, 12 %, $3.20, 3,20 € --------------------------------
 
 
 def bare(field: str, decimal: str) -> str:

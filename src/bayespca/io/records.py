@@ -17,6 +17,13 @@ Entries = NDArray[Any]
 DType = np.dtype[Any]
 # Objects of pyarrow, which has no types: a table or batch, a column, a schema, a module.
 Arrow = Any
+# Endings of names.
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".arrow")
+EXCEL = (".xlsx", ".xlsm")
+READABLE = (*TEXT, *PARQUET, *FEATHER, ".npy", ".npz", ".mtx", ".h5ad", *EXCEL)
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
 @dataclass(frozen=True)
@@ -208,14 +215,6 @@ def readable(path: Path | str, kind: str, *errors: type[BaseException]) -> Itera
 
 
 # --- endings -----------------------------------------------------------------------------------
-
-
-TEXT = (".csv", ".tsv", ".tab", ".txt")
-PARQUET = (".parquet", ".pq")
-FEATHER = (".feather", ".arrow")
-EXCEL = (".xlsx", ".xlsm")
-READABLE = (*TEXT, *PARQUET, *FEATHER, ".npy", ".npz", ".mtx", ".h5ad", *EXCEL)
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
 def known_ending(

@@ -178,6 +178,9 @@ WRITERS: dict[str, Callable[[Path, Parts], None]] = {
 
 
 # --- tables whose holes were filled ------------------------------------------------------------
+#
+# Every other cell stays exactly as it was: conversion to float64 would change numbers with more
+# digits, whole numbers beyond 2⁵³, and truth values.
 
 
 def write_filled(out: Path, table: Table, values: Floats, source: Path, how: How) -> None:

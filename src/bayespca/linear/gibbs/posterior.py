@@ -327,6 +327,12 @@ def prior_advice(data: GibbsData, prior: Hyper) -> tuple[Advice, ...]:
 
 
 # --- alignment of draws ------------------------------------------------------------------------
+#
+# W is known only up to rotations, order and signs: only WWᵀ is identified. The signs of its
+# eigenvectors and, where eigenvalues are close, their order differ between draws; `matched` fixes
+# both and leaves everything else as drawn, so that the spread is that of the principal axes.
+# `turned` rotates W onto a reference, so that the remaining spread excludes rotations within the
+# subspace.
 
 
 def principal_axes(W: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -3,7 +3,11 @@
     tₙ = W xₙ + μ + εₙ,  xₙ ~ N(0, I_q),  εₙ ~ N(0, τ⁻¹ I_d),
     wᵢ ~ N(0, αᵢ⁻¹ I_d),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹ I_d),  τ ~ Γ(a_τ, b_τ).
 
-The posterior depends on the data through at most d + 1 rows (`data`), so a sweep costs O(d²q).
+An orthogonal transformation of the rows that turns the vector of ones and the data into a triangle
+leaves the likelihood and the prior of the latent variables unchanged. It is a QR factorisation,
+done once: at most d + 1 of n rows then hold data, and the others are zero, so that only the sum of
+squares of their latent variables matters, which has a Wishart distribution. A sweep costs O(d²q),
+however many samples there are.
 """
 
 from __future__ import annotations
@@ -24,12 +28,13 @@ from bayespca.spectrum.records import Spectrum, samples
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
 
-# --- the data ----------------------------------------------------------------------------------
-
-
 # b_alpha over the noise variance. Lengths of columns that are not needed are log-uniform between it
 # and the limit of detection: the fewer powers of ten lie between, the more columns fit noise.
 SWITCHED_OFF = 1e-9
+# Rounds of rotations in a sweep. Effective draws per second were seen to grow up to about four.
+TURNS = 4
+# Step sizes of the slice samplers, which are exact with any values.
+LOG_SCALE_STEP, LOG_NOISE_STEP = 2.0, 0.4
 
 
 @dataclass(frozen=True)
@@ -80,12 +85,6 @@ def compress(T: FloatArray) -> GibbsData:
     # Data that do not vary beyond rounding have no unit of their own.
     relative = spread if spread > ROUNDING_OF_DEVIATIONS else 1.0
     return GibbsData(ones, rows / relative, n, d, largest * relative)
-
-
-# Rounds of rotations in a sweep. Effective draws per second were seen to grow up to about four.
-TURNS = 4
-# Step sizes of the slice samplers, which are exact with any values.
-LOG_SCALE_STEP, LOG_NOISE_STEP = 2.0, 0.4
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ from .data import (
     spectrum_of_squares,
 )
 
+# Extra directions beside the components, in which others may show up.
+BESIDE = 10
+# Loss in nats per cell beyond which scores in the old basis are too rough.
+MOST_LOST = 2e-10
+# Ridge against rounding errors in a Gram matrix that is factorised, relative to its trace.
+ROUNDING = 1e-13
+
 # --- closed forms ------------------------------------------------------------------------------
 
 
@@ -177,14 +184,6 @@ def whitened_by_products(
 
 
 # --- components refined from nearby ones -------------------------------------------------------
-
-
-# Extra directions beside the components, in which others may show up.
-BESIDE = 10
-# Loss in nats per cell beyond which scores in the old basis are too rough.
-MOST_LOST = 2e-10
-# Ridge against rounding errors in a Gram matrix that is factorised, relative to its trace.
-ROUNDING = 1e-13
 
 
 def near_to(found: Whitened, columns: Scales) -> Near:
