@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from bayespca.datasets import low_rank
+from bayespca.io.dialect import bare
 from bayespca.io.files import open_file
-from bayespca.io.numerals import bare
 from bayespca.io.records import How
 
 from .installed import run

@@ -7,7 +7,7 @@ import pytest
 
 from bayespca.arrays import cuda
 from bayespca.imaging import denoise, denoising
-from bayespca.imaging.checking import patch_size
+from bayespca.imaging.denoising import patch_size
 from oracles.patches import denoised
 
 

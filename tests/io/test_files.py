@@ -270,6 +270,13 @@ def test_files_that_are_not_what_they_say(name, tmp_path):
         open_file(tmp_path / name).read()
 
 
+def test_an_npy_file_with_another_ending(tmp_path):
+    with (tmp_path / "x.npz").open("wb") as file:
+        np.save(file, np.eye(3))
+    with pytest.raises(ValueError, match=r"x\.npz is not an \.npz file"):
+        open_file(tmp_path / "x.npz")
+
+
 def test_a_pickle_is_not_opened(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.array([[object()]], dtype=object))
     with pytest.raises(ValueError, match="no matrices"):

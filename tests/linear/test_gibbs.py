@@ -9,13 +9,10 @@ import pytest
 from scipy import stats
 
 from bayespca.inference.chains import Schedule
-from bayespca.linear.gibbs import alignment
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs import step as gibbs
-from bayespca.linear.gibbs.data import GibbsData, compress
 from bayespca.linear.gibbs.fit import PrecisionError, fit
-from bayespca.linear.gibbs.start import start
-from bayespca.linear.gibbs.step import GibbsState
+from bayespca.linear.gibbs.step import GibbsData, GibbsState, compress, start
 from bayespca.lowrank.drawing import wishart_root
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
@@ -374,7 +371,7 @@ def test_matching_undoes_order_and_signs():
     rng = np.random.default_rng(0)
     reference = np.linalg.qr(rng.normal(size=(6, 3)))[0].T
     mixed = np.array([[reference[[2, 0, 1]] * [[1], [-1], [-1]], -reference]])
-    assert alignment.matched(mixed, reference) == pytest.approx(
+    assert reading.matched(mixed, reference) == pytest.approx(
         np.broadcast_to(reference, (1, 2, 3, 6))
     )
 
@@ -383,18 +380,18 @@ def test_turning_undoes_rotations():
     rng = np.random.default_rng(0)
     W = rng.normal(size=(6, 3))
     turns = np.linalg.qr(rng.normal(size=(2, 4, 3, 3)))[0]
-    assert alignment.turned(W @ turns, W) == pytest.approx(np.broadcast_to(W, (2, 4, 6, 3)))
+    assert reading.turned(W @ turns, W) == pytest.approx(np.broadcast_to(W, (2, 4, 6, 3)))
 
 
 def test_principal_axes_are_those_of_the_product():
     W = np.random.default_rng(0).normal(size=(2, 6, 3))
-    values, axes = alignment.principal_axes(W)
+    values, axes = reading.principal_axes(W)
     again = np.swapaxes(axes, 1, 2) @ (values[..., None] * axes)
     assert again == pytest.approx(W @ np.swapaxes(W, 1, 2))
     assert (np.diff(values) < 0).all()
     # A column that is exactly 0 has no direction, and breaks nothing.
     W[:, :, 1] = 0
-    assert np.isfinite(alignment.principal_axes(W)[1]).all()
+    assert np.isfinite(reading.principal_axes(W)[1]).all()
 
 
 @pytest.mark.parametrize(("n", "d"), [(101, 10), (1001, 50), (21, 60)])

@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 
 from bayespca import inference
 from bayespca.datasets import noisy
+from bayespca.linear.scaled.data import Whitening
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.start import equal_noise
-from bayespca.linear.scaled.step import state_of, updated
-from bayespca.linear.scaled.whitening import Whitening
+from bayespca.linear.scaled.step import Rounds, state_of
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.noise_models import (
     AUTOREGRESSIVE,
@@ -24,7 +24,6 @@ from bayespca.lowrank.noise_models import (
     PER_FEATURE,
     PER_SAMPLE,
 )
-from bayespca.lowrank.scales import learned
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
 from bayespca.spectrum.forms import ClosedForm
@@ -57,7 +56,7 @@ def fitted(X, noise=ISOTROPIC, *, center=True):
 def test_equal_noise_has_the_free_energy_that_is_written_out(shape, center):
     X = uneven(*shape, strength=10.0, seed=1)
     table = noisy_table(X, center=center, rows=False)
-    whitening = equal_noise(table, ISOTROPIC, learned)
+    whitening = equal_noise(Rounds(table, ISOTROPIC, ClosedForm()))
     problem, theta = written_out(state_of(whitening, table, ClosedForm()), X, center=center)
     found = fitted(X, center=center)
     assert found.n_components == problem.k > 0
@@ -171,7 +170,7 @@ def _least_at(state, table, phi):
     form, noise = ClosedForm(), AUTOREGRESSIVE
     now = state_of(replace(state.whitening, phi=phi), table, form)
     for _ in range(50):
-        columns = updated(now, table, noise).columns
+        columns = Rounds(table, noise, form).updated(now).columns
         new = state_of(Whitening(columns, None, phi), table, form)
         if new.energy > now.energy - 1e-8:
             break

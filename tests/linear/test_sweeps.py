@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import low_rank
 from bayespca.engines.records import Decomposition
-from bayespca.linear.data import Decomposed
+from bayespca.linear.fit import Decomposed
 from bayespca.linear.sweeps import step as sweeps
-from bayespca.linear.sweeps.fit import fit_decomposed, sweep_model
-from bayespca.linear.sweeps.start import random_start
-from bayespca.linear.sweeps.step import SweepProblem
+from bayespca.linear.sweeps.fit import sweep_model
+from bayespca.linear.sweeps.step import SweepProblem, random_start
 from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.spectrum import FAMILIES, METHODS, VB, Spectrum
 from bayespca.spectrum.forms import ClosedForm
@@ -212,7 +211,7 @@ def test_settling_saves_sweeps():
     data, form, counts = decomposed(spectrum), ClosedForm(noise_variance=1.0), []
     for settle in (True, False):
         looping = inference.Looping(max_iter=20_000, tol=1e-9, random_state=0)
-        found = fit_decomposed(data, sweep_model(data, form, settle=settle), looping)
+        found = inference.fit(sweep_model(data, form, settle=settle), data, looping)
         assert found.n_components == form(spectrum).rank
         counts.append(found.n_iter)
     assert 10 * counts[0] < counts[1]
@@ -275,7 +274,7 @@ def ranks_from_ten_starts(spectrum, noise_variance, method):
     data, ranks = decomposed(spectrum), []
     for seed in range(10):
         looping = inference.Looping(max_iter=2000, tol=1e-9, random_state=seed)
-        ranks.append(fit_decomposed(data, sweep_model(data, form), looping).n_components)
+        ranks.append(inference.fit(sweep_model(data, form), data, looping).n_components)
     return form(spectrum).rank, ranks
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from bayespca import VariationalPCA, inference
 from bayespca.linear.variational import step as variational
-from bayespca.linear.variational.data import Scatter
-from bayespca.linear.variational.start import start
+from bayespca.linear.variational.step import Scatter, start
 from bayespca.lowrank.variational import Hyper
 from oracles.variational import bound
 

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from bayespca.estimators._base import AnyEstimator
-from bayespca.io.completing import write_completed, write_filled
 from bayespca.io.records import How, Table
-from bayespca.io.tables import write_table
+from bayespca.io.tables import write_completed, write_filled, write_table
 
 from . import using
 from .inputs import Input

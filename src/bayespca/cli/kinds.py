@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from bayespca.estimators.findings import findings_of
+from bayespca.io.array_files import is_tensor_file, read_tensor
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
-from bayespca.io.tensor_files import is_tensor_file, read_tensor
 from bayespca.version import __version__
 
 from . import screen, using

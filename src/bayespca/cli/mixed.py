@@ -12,10 +12,9 @@ from bayespca.arrays.namespaces import is_sparse
 from bayespca.estimators._columns import MOST_LEVELS
 from bayespca.estimators.generalized_pca import GeneralizedPCA
 from bayespca.estimators.wording import KINDS
-from bayespca.io.dialect import LEVELS
+from bayespca.io.dialect import LEVELS, bare
 from bayespca.io.files import open_files
 from bayespca.io.layout import MOSTLY, listed
-from bayespca.io.numerals import bare
 from bayespca.io.records import How, Table
 
 from .column_options import ColumnKinds

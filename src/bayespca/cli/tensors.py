@@ -9,8 +9,8 @@ import numpy as np
 
 from bayespca.arrays.types import Numbers
 from bayespca.estimators.findings import findings_of
+from bayespca.io.array_files import check_tensor_ending, read_tensor, write_tensor
 from bayespca.io.records import How, Table
-from bayespca.io.tensor_files import check_tensor_ending, read_tensor, write_tensor
 
 from . import screen
 from .progress import progress

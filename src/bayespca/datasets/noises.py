@@ -76,10 +76,6 @@ def noisy(
 Noise = tuple[FloatArray, FloatArray]
 
 
-def _white(rng: np.random.Generator, white: FloatArray) -> Noise:
-    return white, np.ones(white.shape)
-
-
 def _columns(rng: np.random.Generator, white: FloatArray) -> Noise:
     std = np.exp(UNEVEN * rng.standard_normal((1, white.shape[1])))
     return white * std, np.broadcast_to(std**2, white.shape)
@@ -94,10 +90,6 @@ def _both(rng: np.random.Generator, white: FloatArray) -> Noise:
     by_rows, of_rows = _rows(rng, white)
     noise, of_columns = _columns(rng, by_rows)
     return noise, of_rows * of_columns
-
-
-def _t3(rng: np.random.Generator, white: FloatArray) -> Noise:
-    return rng.standard_t(3, white.shape) / np.sqrt(3), np.ones(white.shape)
 
 
 def _gross(rng: np.random.Generator, white: FloatArray) -> Noise:
@@ -115,11 +107,11 @@ def _autoregressive(rng: np.random.Generator, white: FloatArray) -> Noise:
 
 
 NOISES: dict[Kind, Callable[[np.random.Generator, FloatArray], Noise]] = {
-    "white": _white,
+    "white": lambda rng, white: (white, np.ones(white.shape)),
     "columns": _columns,
     "rows": _rows,
     "both": _both,
-    "t3": _t3,
+    "t3": lambda rng, white: (rng.standard_t(3, white.shape) / np.sqrt(3), np.ones(white.shape)),
     "gross": _gross,
     "ar": _autoregressive,
 }

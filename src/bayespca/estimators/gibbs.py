@@ -19,8 +19,8 @@ from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import posterior as reading
-from bayespca.linear.gibbs.data import GibbsData, compress, suited
 from bayespca.linear.gibbs.fit import fit as draw
+from bayespca.linear.gibbs.step import GibbsData, compress, suited
 from bayespca.spectrum.records import Status
 
 from . import _arviz, _input, _validation

@@ -16,8 +16,7 @@ from bayespca.arrays.namespaces import to_namespace, to_numpy
 from bayespca.checks.rows import ORDERED, SORTED
 from bayespca.engines import moments, streaming
 from bayespca.linear import fit as closed
-from bayespca.linear.data import Decomposed
-from bayespca.linear.posterior import with_ranks
+from bayespca.linear.fit import Decomposed, with_ranks
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.linear.rotating import OBLIMIN, VARIMAX
+from bayespca.linear.rotation import OBLIMIN, VARIMAX
 from bayespca.lowrank.posterior import latent_std
 
 METHODS = {"varimax": VARIMAX, "oblimin": OBLIMIN}

@@ -12,9 +12,10 @@ the variance of the mean, plus ⟨‖baᵀ‖²⟩ − γ̂² of each component.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,6 @@ from bayespca.spectrum.free_energy import evb_residual
 from bayespca.spectrum.tolerances import TINY
 
 from .bulk import bulk_noise, thresholds
-from .checking import checked_mask, checked_noise, checked_step, checked_volume, patch_size
 from .patches import Corner, Corners, Grid, box, gathered, laid, windows
 
 # Bytes of patches processed at a time: small enough for the CPU's cache, or large enough to keep
@@ -132,28 +132,26 @@ def denoise(
     """
     data = checked_volume(data)
     shape: Corner = tuple(data.shape[:3])
-    grid = Grid(shape, patch_size(patch, shape, data.shape[3]), checked_step(step))
+    size = patch_size(patch, shape, data.shape[3])
+    if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 1:
+        raise ValueError(f"step must be a whole number of at least 1, got {step!r}.")
+    grid = Grid(shape, size, int(step))
     job = _Job.of(data, checked_mask(mask, data), checked_noise(noise_std, shape), grid)
-    return _finished(data, job.center, job.summed(callback), grid.size)
-
-
-class _Sums(NamedTuple):
-    """Weighted sums over patches: the signal (x, y, z, V); and, along the last axis of `maps`
-    (x, y, z, 4), the weight, the noise variance, the rank and the variance of the signal.
-    """
-
-    signal: Array
-    maps: Array
-
-
-class _Shrunk(NamedTuple):
-    """Estimates for P patches: γ̂/γ (P, K); noise, rank, variance of the signal, weight (P,)."""
-
-    shrinkage: FloatArray
-    noise: FloatArray
-    rank: FloatArray
-    variance: FloatArray
-    weight: FloatArray
+    sums, maps = job.summed(callback)
+    # Weighted averages over patches; voxels without a patch keep their data.
+    xp, channels, weight = array_namespace(data), _channels(data), maps[..., 0]
+    there = weight > 0
+    over = xp.where(there, weight, xp.ones_like(weight))
+    signal = xp.astype(sums / over[..., None] + job.center, data.dtype)
+    unknown = xp.full_like(weight, float("nan"))
+    noise, rank, variance = (xp.where(there, maps[..., k] / over, unknown) for k in (1, 2, 3))
+    return Denoised(
+        xp.where(there[..., None], signal, data),
+        xp.sqrt(noise / channels),
+        rank,
+        xp.sqrt(variance / channels),
+        grid.size,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +182,12 @@ class _Job:
     def channels(self) -> int:
         return _channels(self.values)
 
-    def summed(self, callback: Progress | None) -> _Sums:
-        """The sums over all patches, added in an order that does not depend on threads."""
+    def summed(self, callback: Progress | None) -> tuple[Array, Array]:
+        """Weighted sums over patches, added in an order that does not depend on threads.
+
+        They are the signal (x, y, z, V); and, along the last axis of maps (x, y, z, 4), the weight,
+        the noise variance, the rank and the variance of the signal.
+        """
         xp, (n, V) = array_namespace(self.values), (self.grid.n_voxels, self.values.shape[3])
         wide = xp.complex128 if self.channels == 2 else xp.float64
         where = {"device": device(self.values)}
@@ -211,7 +213,7 @@ class _Job:
             done += corners[0].size * corners[1].size * corners[2].size
             if callback is not None:
                 callback(done, total)
-        return _Sums(signal, maps)
+        return signal, maps
 
     def _patches(self, values: Array, inside: Array, corners: Corners) -> tuple[Array, Array]:
         """Weighted signal of some patches (P, n, V), and their weighted maps (P, n, 4)."""
@@ -221,24 +223,10 @@ class _Job:
         apart = values - mean[:, None, :]
         apart *= inside[..., None]
         eigenvalues, vectors = _decomposed(apart)
-        found = self._shrunk(eigenvalues, to_numpy(count), corners)
-        top = int(found.rank.max(initial=0))
-        kept = vectors[:, :, :top]
-        kept = to_namespace(kept, apart) if is_numpy_array(kept) else kept
-        shrinkage = to_namespace(found.shrinkage[:, :top], inside)
-        signal = _filtered(apart, kept, shrinkage)
-        signal += mean[:, None, :]
-        weight = to_namespace(found.weight, inside)[:, None] * inside
-        columns = (np.ones_like(found.weight), found.noise, found.rank, found.variance)
-        each = to_namespace(np.stack(columns, axis=1), inside)
-        signal *= weight[..., None]
-        return signal, each[:, None, :] * weight[..., None]
-
-    def _shrunk(self, eigenvalues: FloatArray, count: FloatArray, corners: Corners) -> _Shrunk:
-        V = self.values.shape[3]
-        enough = count >= LEAST_VOXELS
+        V, known = self.values.shape[3], to_numpy(count)
+        enough = known >= LEAST_VOXELS
         # Patches with too few voxels are computed as if they had enough, and get weight 0.
-        n = np.where(enough, count, LEAST_VOXELS)
+        n = np.where(enough, known, LEAST_VOXELS)
         L, M = np.minimum(V, n - 1.0), np.maximum(V, n - 1.0)
         if self.noise is None:
             noise = bulk_noise(np.maximum(eigenvalues, 0.0), L, M)
@@ -248,7 +236,16 @@ class _Job:
         shrinkage, spread = _closed_form(eigenvalues / noise[:, None], L, M)
         rank = (shrinkage > 0).sum(axis=1).astype(np.float64)
         variance = noise * (1 / n + spread / (n * V))
-        return _Shrunk(shrinkage, noise, rank, variance, enough / variance)
+        top = int(rank.max(initial=0))
+        kept = vectors[:, :, :top]
+        kept = to_namespace(kept, apart) if is_numpy_array(kept) else kept
+        signal = _filtered(apart, kept, to_namespace(shrinkage[:, :top], inside))
+        signal += mean[:, None, :]
+        weight = to_namespace(enough / variance, inside)[:, None] * inside
+        columns = (np.ones_like(variance), noise, rank, variance)
+        each = to_namespace(np.stack(columns, axis=1), inside)
+        signal *= weight[..., None]
+        return signal, each[:, None, :] * weight[..., None]
 
 
 def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -275,18 +272,14 @@ def _decomposed(apart: Array) -> tuple[FloatArray, Array]:
         values, vectors = cuda.eigh(gram)
     else:
         here = to_numpy(gram)
-        # On the host, blocks already run on separate threads.
-        whole = not on_accelerator(gram)
-        values, vectors = np.linalg.eigh(here) if whole else _shared_eigh(here)
+        if on_accelerator(gram):
+            parts = by_shares(lambda some: np.linalg.eigh(here[some]), len(here))
+            values, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
+        else:
+            # On the host, blocks already run on separate threads.
+            values, vectors = np.linalg.eigh(here)
     flip = array_namespace(vectors).flip
     return to_numpy(values)[:, ::-1], flip(vectors, axis=2)
-
-
-def _shared_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """`np.linalg.eigh` of many matrices, on all cores."""
-    parts = by_shares(lambda some: np.linalg.eigh(matrices[some]), len(matrices))
-    values, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return values, vectors
 
 
 def _filtered(apart: Array, vectors: Array, shrinkage: Array) -> Array:
@@ -309,19 +302,87 @@ def _channels(a: Array) -> int:
     return 2 if array_namespace(a).isdtype(a.dtype, "complex floating") else 1
 
 
-def _finished(data: Array, center: Array, sums: _Sums, size: Corner) -> Denoised:
-    """Weighted averages over patches; voxels without a patch keep their data."""
-    xp, channels = array_namespace(data), _channels(data)
-    weight = sums.maps[..., 0]
-    there = weight > 0
-    over = xp.where(there, weight, xp.ones_like(weight))
-    signal = sums.signal / over[..., None] + center
-    unknown = xp.full_like(weight, float("nan"))
-    noise, rank, variance = (xp.where(there, sums.maps[..., k] / over, unknown) for k in (1, 2, 3))
-    return Denoised(
-        xp.where(there[..., None], xp.astype(signal, data.dtype), data),
-        xp.sqrt(noise / channels),
-        rank,
-        xp.sqrt(variance / channels),
-        size,
-    )
+# --- checks of the input -----------------------------------------------------------------------
+
+
+def checked_volume(data: Any) -> Array:
+    """The data as finite floating-point numbers with four axes."""
+    if not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    shape = tuple(data.shape)
+    if len(shape) != 4:
+        raise ValueError(
+            f"data has shape {shape}, but a series of volumes has four axes (x, y, z, volumes). "
+            "A series of slices is data[:, :, None, :]."
+        )
+    if shape[3] < 2:
+        raise ValueError(
+            f"data has shape {shape}: its last axis counts volumes, and there must be at least "
+            "two. If volumes come first, give numpy.moveaxis(data, 0, -1)."
+        )
+    xp = array_namespace(data)
+    if xp.isdtype(data.dtype, ("bool", "integral")):
+        data = xp.astype(data, xp.float64)
+    if not xp.isdtype(data.dtype, ("real floating", "complex floating")):
+        raise TypeError(f"data has type {data.dtype}, but numbers are needed.")
+    finite = xp.isfinite(data)
+    if not bool(xp.all(finite)):
+        missing = math.prod(shape) - int(xp.count_nonzero(finite))
+        raise ValueError(
+            f"data has {missing} cells that are NaN or infinite: set them to 0 and leave their "
+            "voxels out by mask=."
+        )
+    return data
+
+
+def checked_mask(mask: Any, data: Array) -> Array:
+    """Mask of the voxels to denoise: those in the given mask that vary."""
+    xp, shape = array_namespace(data), tuple(data.shape[:3])
+    varies = xp.any(data != data[..., :1], axis=-1)
+    if mask is None:
+        return varies
+    found = np.asarray(to_numpy(mask) if hasattr(mask, "dtype") else mask)
+    if found.shape != shape:
+        turned = (
+            " Its axes seem to be in another order." if sorted(found.shape) == sorted(shape) else ""
+        )
+        raise ValueError(f"mask has shape {found.shape}, but data have voxels {shape}.{turned}")
+    if not found.any():
+        raise ValueError("mask is empty: no voxel takes part.")
+    return varies & to_namespace(found != 0, varies)
+
+
+def checked_noise(noise_std: Any, shape: Corner) -> FloatArray | None:
+    """Noise variance of each voxel, or None if it is unknown."""
+    if noise_std is None:
+        return None
+    found = np.asarray(to_numpy(noise_std) if hasattr(noise_std, "dtype") else noise_std, float)
+    if found.shape not in ((), shape):
+        raise ValueError(
+            f"noise_std has shape {found.shape}: give one number, or one for each voxel, {shape}."
+        )
+    if not (np.isfinite(found).all() and (found > 0).all()):
+        raise ValueError("noise_std must be positive and finite in all voxels.")
+    return np.broadcast_to(found * found, shape)
+
+
+def patch_size(patch: Any, shape: Corner, volumes: int) -> Corner:
+    """Voxels of a patch along each axis: as given, or the smallest odd cube with more voxels than
+    volumes. A patch covers axes shorter than its side completely.
+    """
+    if patch is None:
+        size = 3
+        while math.prod(min(size, s) for s in shape) <= volumes and size < max(shape):
+            size += 2
+        patch = size
+    sizes = tuple(patch) if isinstance(patch, tuple | list) else (patch,) * 3
+    whole = all(isinstance(s, int | np.integer) and s >= 1 for s in sizes)
+    if len(sizes) != 3 or not whole:
+        raise ValueError(f"patch must be one whole number or three of them, got {patch!r}.")
+    found = tuple(min(int(s), full) for s, full in zip(sizes, shape, strict=True))
+    if math.prod(found) < 8:
+        raise ValueError(
+            f"A patch of {' × '.join(map(str, found))} voxels is too small to tell noise from "
+            "signal: give a larger patch=."
+        )
+    return found[0], found[1], found[2]

@@ -16,16 +16,9 @@ Corners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Grid:
-    """Boxes of one size inside a volume, at regular steps; the last one ends at the edge.
+    """Boxes of one size inside a volume, every `step` voxels; the last one ends at the edge.
 
-    Attributes
-    ----------
-    shape
-        Voxels of the volume along its three axes.
-    size
-        Voxels of a patch along the axes.
-    step
-        Voxels from one patch to the next.
+    `shape` and `size` are the voxels of the volume and of a patch along the three axes.
     """
 
     shape: Corner

@@ -24,7 +24,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .records import DType
 from .writing import replacing
 
 FORMAT = "bayespca-model"
@@ -114,7 +113,7 @@ def write(
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
-    order = _order(array)
+    order: Any = "C" if array.flags.c_contiguous else "F"
     header = _npy_header(array, order)
     flat = array.reshape(-1, order=order)
     with archive.open(_member(f"arrays/{name}.npy", len(header) + array.nbytes), "w") as member:
@@ -135,10 +134,6 @@ def _member(name: str, size: int) -> zipfile.ZipInfo:
     return info
 
 
-def _order(array: AnyArray) -> Any:
-    return "C" if array.flags.c_contiguous else "F"
-
-
 def _npy_header(array: AnyArray, order: str) -> bytes:
     """The header of npy version 1.0, padded so that the numbers begin at a multiple of 64."""
     shape = tuple(int(size) for size in array.shape)
@@ -155,8 +150,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Json], dict[str, AnyAr
     """The JSON tree, without `format` and `version`, and the arrays."""
     with _opened(path) as file, naming(path):
         _check_ends(file)
-        with _refusing(), zipfile.ZipFile(file) as archive:
-            return _read(archive, os.fstat(file.fileno()).st_size)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read(archive, os.fstat(file.fileno()).st_size)
+        except STUMBLES as error:
+            raise FlawError(f"its contents cannot be read ({str(error)[:100]})") from error
+        except OSError as error:
+            # EINVAL is an impossible position in the file; other errors come from the disk.
+            if error.errno != errno.EINVAL:
+                raise
+            raise FlawError("its table of contents points outside of it") from error
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -194,20 +197,6 @@ def _why(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "there is no permission to read it"
     return error.strerror or str(error)
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turn the many errors that `zipfile` raises for damaged files into a `FlawError`."""
-    try:
-        yield
-    except STUMBLES as error:
-        raise FlawError(f"its contents cannot be read ({str(error)[:100]})") from error
-    except OSError as error:
-        # EINVAL is an impossible position in the file; other errors come from the disk.
-        if error.errno != errno.EINVAL:
-            raise
-        raise FlawError("its table of contents points outside of it") from error
 
 
 def _check_ends(file: IO[bytes]) -> None:
@@ -274,7 +263,11 @@ def parse_json(encoded: bytes) -> Json:
         text = encoded.decode("utf-8")
     except UnicodeDecodeError:
         raise FlawError(f"{META} is not UTF-8") from None
-    _check_depth(text)
+    depth = 0
+    for bracket in BRACKETS.finditer(text):
+        depth += (bracket[1] is not None) - (bracket[2] is not None)
+        if depth > DEEPEST_JSON:
+            raise FlawError(f"{META} is nested more than {DEEPEST_JSON} deep")
     try:
         return json.loads(
             text,
@@ -285,14 +278,6 @@ def parse_json(encoded: bytes) -> Json:
         )
     except (ValueError, RecursionError) as error:
         raise FlawError(f"{META} is not valid JSON ({error})") from None
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for found in BRACKETS.finditer(text):
-        depth += (found[1] is not None) - (found[2] is not None)
-        if depth > DEEPEST_JSON:
-            raise FlawError(f"{META} is nested more than {DEEPEST_JSON} deep")
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -346,7 +331,13 @@ def _empty(member: IO[bytes], info: zipfile.ZipInfo) -> tuple[AnyArray, Any]:
     found = NPY_HEADER.fullmatch(member.read(length)) if start.startswith(NPY) else None
     if not found:
         raise FlawError(f"{info.filename} does not begin as an array of numbers does")
-    dtype = _dtype(found[1].decode("ascii"), info.filename)
+    kind = found[1].decode("ascii")
+    try:
+        dtype = np.dtype(kind)
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.str != kind:
+        raise FlawError(f"{info.filename} is of the unknown type {kind!r}")
     shape = tuple(int(size) for size in found[3].split(b",") if size.strip())
     if len(shape) > MOST_DIMENSIONS:
         raise FlawError(f"{info.filename} has {len(shape)} dimensions")
@@ -354,13 +345,3 @@ def _empty(member: IO[bytes], info: zipfile.ZipInfo) -> tuple[AnyArray, Any]:
         raise FlawError(f"{info.filename} is not as long as its shape {shape} asks for")
     order: Any = "F" if found[2] == b"True" else "C"
     return np.empty(shape, dtype, order=order), order
-
-
-def _dtype(name: str, where: str) -> DType:
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype.str != name:
-        raise FlawError(f"{where} is of the unknown type {name!r}")
-    return dtype

@@ -1,4 +1,4 @@
-"""Files of arrays: .npy, .npz, Matrix Market and .h5ad."""
+"""Files of arrays: .npy, .npz, Matrix Market and .h5ad; tensors, with more than two axes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,16 +18,20 @@ from .records import (
     DType,
     Entries,
     File,
+    Floats,
     How,
     Layout,
     RowBlock,
     Table,
     first_line,
     float_type,
+    readable,
     rows_per_block,
 )
+from .writing import replacing
 
 FEATURE_NAMES = ("feature_names", "features", "columns", "var_names", "names")
+UNREADABLE_ZIP = (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError)
 SAMPLE_NAMES = ("sample_names", "samples", "index", "ids", "obs_names")
 
 
@@ -91,11 +96,6 @@ def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
     return (shape[0], shape[1]), is_fortran, dtype, offset
 
 
-def npy_shape(path: Path) -> tuple[int, ...]:
-    """The shape of the array in an .npy file."""
-    return _npy_header(path)[0]
-
-
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
     """Shape, whether columns are contiguous, type, and position of the first number."""
     with path.open("rb") as file:
@@ -117,7 +117,7 @@ def most_axes(path: Path) -> int:
     try:
         with zipfile.ZipFile(path) as archive:
             return max((_n_axes(archive, name) for name in archive.namelist()), default=0)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError):
+    except UNREADABLE_ZIP:
         return 0
 
 
@@ -133,7 +133,16 @@ def open_npz(path: Path, how: How) -> File:
     """Open the array X of an .npz file, or its only matrix, with names and labels if it has any."""
     arrays = _npz_arrays(path)
     name, X = npz_array(path, how, arrays)
-    _check_matrix(X, f"{path}, array {name!r}")
+    where = f"{path}, array {name!r}"
+    if X.ndim != 2:
+        raise ValueError(
+            f"{where} has shape {X.shape}, but must have two dimensions: rows are samples, "
+            "columns are features."
+        )
+    if X.dtype.kind not in "fbiu":
+        raise ValueError(f"{where} holds entries of type {X.dtype}, but numbers are needed.")
+    if not X.size:
+        raise ValueError(f"{where} has shape {X.shape}: there is nothing to read.")
     n, p = X.shape
     dtype = float_type(X.dtype)
     names = _strings(arrays, FEATURE_NAMES, p)
@@ -161,62 +170,39 @@ def npz_array(
 ) -> tuple[str, Entries]:
     """Name and values of the array to read."""
     arrays = _npz_arrays(path) if arrays is None else arrays
-    name = _npz_choice(arrays, how.array, path)
-    return name, arrays[name]
-
-
-def _npz_arrays(path: Path) -> dict[str, Entries]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {}
-            for key in file.files:
-                try:
-                    found[key] = file[key]
-                except ValueError:
-                    continue  # arrays of Python objects are not read
-            return found
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as e:
-        raise ValueError(f"{path} cannot be read as .npz: {first_line(e)}") from e
-    except AttributeError as e:  # np.load returns a plain array if it really is an .npy file
-        raise ValueError(f"{path} is not an .npz file.") from e
-
-
-def _npz_choice(arrays: dict[str, Entries], wanted: str | None, path: Path) -> str:
-    matrices = [key for key, value in arrays.items() if _is_matrix(value)]
-    if wanted is not None:
-        if wanted not in arrays:
-            raise ValueError(f"{path} has no array {wanted!r}; it has {_listed(arrays)}.")
-        return wanted
+    shown = [f"{key} {value.shape}" for key, value in list(arrays.items())[:8]]
+    listed = ", ".join(shown) or "none"
+    if how.array is not None:
+        if how.array not in arrays:
+            raise ValueError(f"{path} has no array {how.array!r}; it has {listed}.")
+        return how.array, arrays[how.array]
     if "X" in arrays:
-        return "X"
+        return "X", arrays["X"]
+    matrices = [
+        (key, value)
+        for key, value in arrays.items()
+        if value.ndim >= 2 and value.dtype.kind in "fbiu" and value.size > 0
+    ]
     if len(matrices) != 1:
         raise ValueError(
             f"{path} has {len(matrices) or 'no'} matrices of numbers: name the array to read, one "
-            f"of {_listed(arrays)}."
+            f"of {listed}."
         )
     return matrices[0]
 
 
-def _listed(arrays: dict[str, Entries]) -> str:
-    shown = [f"{key} {value.shape}" for key, value in list(arrays.items())[:8]]
-    return ", ".join(shown) or "none"
-
-
-def _is_matrix(array: Entries) -> bool:
-    """Whether an array is a candidate to read: a matrix or a tensor."""
-    return array.ndim >= 2 and array.dtype.kind in "fbiu" and array.size > 0
-
-
-def _check_matrix(array: Entries, where: str) -> None:
-    if array.ndim != 2:
-        raise ValueError(
-            f"{where} has shape {array.shape}, but must have two dimensions: rows are samples, "
-            "columns are features."
-        )
-    if array.dtype.kind not in "fbiu":
-        raise ValueError(f"{where} holds entries of type {array.dtype}, but numbers are needed.")
-    if not array.size:
-        raise ValueError(f"{where} has shape {array.shape}: there is nothing to read.")
+def _npz_arrays(path: Path) -> dict[str, Entries]:
+    with readable(path, ".npz", KeyError, *UNREADABLE_ZIP):
+        file = np.load(path, allow_pickle=False)
+        # It is a plain array if the file really is an .npy file.
+        if not isinstance(file, np.ndarray):
+            found = {}
+            with file:
+                for key in file.files:
+                    with suppress(ValueError):  # arrays of Python objects are not read
+                        found[key] = file[key]
+            return found
+    raise ValueError(f"{path} is not an .npz file.")
 
 
 def _strings(arrays: dict[str, Entries], keys: tuple[str, ...], length: int) -> list[str] | None:
@@ -234,13 +220,11 @@ def open_matrix_market(path: Path, how: How) -> File:
     import scipy.io
 
     _check_claim(path)
-    try:
-        with warnings.catch_warnings():
-            # SciPy will return sparse arrays instead of sparse matrices; what follows takes both.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            matrix: Any = scipy.io.mmread(str(path))
-    except (OSError, ValueError, TypeError, OverflowError, EOFError, MemoryError) as error:
-        raise ValueError(f"{path} cannot be read as Matrix Market: {first_line(error)}") from error
+    flaws = (OSError, ValueError, TypeError, OverflowError, EOFError, MemoryError)
+    with readable(path, "Matrix Market", *flaws), warnings.catch_warnings():
+        # SciPy will return sparse arrays instead of sparse matrices; what follows takes both.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        matrix: Any = scipy.io.mmread(str(path))
     if hasattr(matrix, "tocsr"):
         matrix = matrix.tocsr()
     if matrix.ndim != 2 or matrix.dtype.kind not in "fbiu" or not min(matrix.shape):
@@ -278,11 +262,9 @@ def open_h5ad(path: Path, how: How) -> File:
     """Open X, or a layer, of an annotated data matrix, with the names of cells and genes."""
     anndata = need("anndata", f"reading {path}")
 
-    try:
+    # anndata and h5py raise errors of many types for a damaged file.
+    with readable(path, ".h5ad", Exception):
         data = anndata.read_h5ad(path)
-    except Exception as error:
-        # anndata and h5py raise errors of many types for a damaged file.
-        raise ValueError(f"{path} cannot be read as .h5ad: {first_line(error)}") from error
     if how.array is not None and how.array not in data.layers:
         layers = ", ".join(map(repr, data.layers)) or "none"
         raise ValueError(f"{path} has no layer {how.array!r}; it has {layers}.")
@@ -311,3 +293,45 @@ def open_h5ad(path: Path, how: How) -> File:
 def _plain_layout(p: int, names: list[str] | None) -> Layout:
     """A layout whose columns are all features."""
     return Layout(p, None if names is None else tuple(names), tuple(range(p)))
+
+
+# --- tensors -----------------------------------------------------------------------------------
+
+
+def is_tensor_file(path: Path, how: How) -> bool:
+    """Whether a file holds an array with more than two axes."""
+    if path.suffix.lower() == ".npy" and path.is_file():
+        return len(_npy_header(path)[0]) > 2
+    if path.suffix.lower() == ".npz" and path.is_file():
+        return most_axes(path) > 2 and npz_array(path, how)[1].ndim > 2
+    return False
+
+
+def read_tensor(path: Path, how: How) -> Floats:
+    """Read an array of numbers with any number of axes; NaN are holes."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if how != How(array=how.array):
+        raise ValueError(
+            f"{path} holds a tensor: options on how to read a table do not apply to it."
+        )
+    if path.suffix.lower() == ".npz":
+        array = npz_array(path, how)[1]
+    else:
+        with readable(path, ".npy", ValueError, EOFError):
+            array = np.asarray(np.load(path, allow_pickle=False))
+    if array.dtype.kind not in "fbiu":
+        raise ValueError(f"{path} holds entries of type {array.dtype}, but numbers are needed.")
+    return array.astype(float_type(array.dtype), copy=False)
+
+
+def check_tensor_ending(path: Path) -> None:
+    """Raise if a tensor cannot be written to a file of this name."""
+    if path.suffix.lower() != ".npy":
+        raise ValueError(f"{path} would hold a tensor: its name must end with .npy.")
+
+
+def write_tensor(path: Path, values: Floats) -> None:
+    """Write an array to an .npy file, whole or not at all."""
+    with replacing(path) as file:
+        np.save(file, np.asarray(values))

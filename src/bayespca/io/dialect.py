@@ -6,16 +6,15 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .endings import COMPRESSED
-from .numerals import bare
 from .packages import need
+from .records import COMPRESSED, How
 
 # Texts for "no value", in any case and with spaces around them.
 MISSING = (
@@ -37,6 +36,9 @@ DELIMITERS = ",;\t|"
 # that count the columns, and for others.
 FEWEST_IN_ORDER, MANY_THAT_COUNT, MANY_IN_ORDER = 3, 4, 8
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+CURRENCIES = r"[$€£¥₹]|EUR|USD|GBP|CHF|JPY|INR"
+# An optional sign, the number, a currency on either side, and percent at the end.
+SIGNED = re.compile(rf"([-+−]?)\s*(?:{CURRENCIES})?\s*([-+−]?[\d.,].*?)\s*(?:{CURRENCIES}|[%‰])?")
 ID_NAMES = re.compile(
     r"#?|(.*[ _.-])?(id|ids|name|names|label|labels|key|uuid|nr\.?|no\.?)|index|idx|unnamed: ?0"
     r"|rows?|row\.?names?|samples?|subjects?|genes?|probes?|accession|barcodes?|cells?",
@@ -142,15 +144,7 @@ class TextSample:
         return [field for field in fields if not self.dialect.is_missing(field)]
 
 
-def recognise(
-    path: Path,
-    *,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    header: bool | None = None,
-    missing: Sequence[str] | None = None,
-    units: bool = False,
-) -> TextSample:
+def recognise(path: Path, how: How) -> TextSample:
     """Guess the dialect of a text table from its first lines, except for what is given."""
     head, is_whole = _head(path)
     encoding = _encoding(head)
@@ -160,25 +154,25 @@ def recognise(
     body = "".join(lines)
     if not body.strip():
         raise ValueError(f"{path} holds no rows.")
-    delimiter = delimiter or _delimiter(path, lines)
+    delimiter = how.delimiter or _delimiter(path, lines)
     draft = Dialect(
         delimiter=delimiter,
-        decimal=decimal or ".",
+        decimal=how.decimal or ".",
         encoding=encoding,
-        has_header=bool(header),
+        has_header=bool(how.header),
         has_short_header=False,
         n_skipped=n_skipped,
-        missing=(*MISSING, *(missing or ())),
+        missing=(*MISSING, *(how.missing or ())),
         has_quotes='"' in text,
-        units=units,
-        named_missing=tuple(missing or ()),
+        units=how.units,
+        named_missing=tuple(how.missing or ()),
     )
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
     rows = _first_rows(reader, is_whole)
-    plain = [[bare(field, ",") for field in row] for row in rows] if units else rows
-    if decimal is None and delimiter != "," and _has_decimal_commas(plain):
+    plain = [[bare(field, ",") for field in row] for row in rows] if how.units else rows
+    if how.decimal is None and delimiter != "," and _has_decimal_commas(plain):
         draft = replace(draft, decimal=",")
-    if header is None:
+    if how.header is None:
         draft = replace(draft, has_header=_has_header(rows, draft))
     if not draft.has_header:
         return TextSample(draft, None, rows)
@@ -222,17 +216,14 @@ def _head(path: Path) -> tuple[bytes, bool]:
                 if n_lines > SAMPLE_LINES or (n_lines > 1 and size > SAMPLE_LINES * LONGEST_LINE):
                     return b"".join(parts), False
                 if not n_lines and size > LONGEST_LINE:
-                    raise ValueError(_endless(path))
+                    raise ValueError(
+                        f"the first line of {path} is longer than {LONGEST_LINE // 2**20} MB, "
+                        "which no table has: write one line for each sample, or save the numbers "
+                        "as .npy."
+                    )
     except (OSError, EOFError) as error:
         raise ValueError(f"{path} cannot be read as text: {error}") from error
     return b"".join(parts), True
-
-
-def _endless(path: Path) -> str:
-    return (
-        f"the first line of {path} is longer than {LONGEST_LINE // 2**20} MB, which no table has: "
-        "write one line for each sample, or save the numbers as .npy."
-    )
 
 
 def _encoding(head: bytes) -> str:
@@ -380,18 +371,47 @@ def _are_in_order(numbers: list[float]) -> bool:
 def _are_unlike(names: list[float], below: list[list[float]]) -> bool:
     """Whether most names are whole numbers above fractions, or far from the numbers below them."""
     columns = [[x for x in column if not math.isnan(x)] for column in zip(*below, strict=True)]
-    odd = [_is_unlike(name, column) for name, column in zip(names, columns, strict=True)]
-    return sum(odd) > len(odd) / 2
-
-
-def _is_unlike(name: float, column: list[float]) -> bool:
-    if len(column) < 2:
-        return False
-    low, high = min(column), max(column)
-    is_far = not 2 * low - high <= name <= 2 * high - low
-    return is_far or (name.is_integer() and not any(x.is_integer() for x in column))
+    odd = 0
+    for name, column in zip(names, columns, strict=True):
+        if len(column) >= 2:
+            low, high = min(column), max(column)
+            is_far = not 2 * low - high <= name <= 2 * high - low
+            odd += is_far or (name.is_integer() and not any(x.is_integer() for x in column))
+    return odd > len(names) / 2
 
 
 def is_id_name(name: str) -> bool:
     """Whether a first column of this name most likely names the rows."""
     return ID_NAMES.fullmatch(name.strip()) is not None
+
+
+# --- numbers as people write them: 1,234.5, 12 %, $3.20, 3,20 € --------------------------------
+
+
+def bare(field: str, decimal: str) -> str:
+    """The digits of a number, without thousands separators, percent and currency signs.
+
+    Percentages are not divided by 100. A field that is not such a number is returned unchanged.
+    """
+    found = SIGNED.fullmatch(field.strip())
+    if found is None:
+        return field
+    number = (found[1] + found[2]).replace("−", "-")
+    end = _whole(number, decimal)
+    return re.sub(r"[,.'’\s]", "", number[:end]) + number[end:]
+
+
+def _whole(number: str, decimal: str) -> int:
+    """End of the digits in groups of three; 0 if there are none."""
+    found = _grouped(decimal).fullmatch(number)
+    return found.end(1) if found else 0
+
+
+@cache
+def _grouped(decimal: str) -> re.Pattern[str]:
+    """Pattern of digits in groups of three, with the same separator between all of them."""
+    separators = r"['’\s]|" + (r"\." if decimal == "," else ",")
+    return re.compile(
+        rf"([-+]?\d{{1,3}}(?:(?P<by>{separators})\d{{3}})(?:(?P=by)\d{{3}})*)"
+        rf"(?:{re.escape(decimal)}\d*)?"
+    )

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from .packages import need
-from .records import Arrow, File, How, first_line
+from .records import Arrow, File, How, readable
 from .text_files import open_text_file
 
 # Limits of Excel.
@@ -25,7 +25,7 @@ def open_excel(path: Path, how: How) -> File:
     with TemporaryDirectory(prefix="bayespca-") as folder:
         text = Path(folder) / f"{path.stem}.csv"
         with text.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(map(_fields, rows))
+            csv.writer(file).writerows([_text(cell) for cell in row] for row in rows)
         try:
             found = open_text_file(text, replace(how, array=None, delimiter=",", decimal="."))
             table = found.read()
@@ -37,11 +37,9 @@ def open_excel(path: Path, how: How) -> File:
 def _rows(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
     """The non-empty rows of a sheet, all of the same width."""
     openpyxl = need("openpyxl", f"reading {path}")
-    try:
+    # openpyxl and zipfile raise errors of many types for a damaged file.
+    with readable(path, ".xlsx", Exception):
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as error:
-        # openpyxl and zipfile raise errors of many types for a damaged file.
-        raise ValueError(f"{path} cannot be read as .xlsx: {first_line(error)}") from error
     if sheet is not None and sheet not in book.sheetnames:
         names = ", ".join(map(repr, book.sheetnames))
         raise ValueError(f"{path} has no sheet {sheet!r}; it has {names}.")
@@ -53,10 +51,6 @@ def _rows(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
     # If a workbook does not state its width, rows end with their last value.
     width = max(map(len, rows))
     return [row + (None,) * (width - len(row)) for row in rows]
-
-
-def _fields(row: Iterable[Any]) -> list[str]:
-    return [_text(cell) for cell in row]
 
 
 def _text(cell: Any) -> str:
@@ -72,7 +66,12 @@ def write_sheet(path: Path, tables: Iterable[Arrow]) -> None:
     """Write a workbook with one sheet: a row of names, then the rows of all Arrow tables."""
     openpyxl = need("openpyxl", "writing .xlsx")
     tables = list(tables)
-    _check_size(1 + sum(table.num_rows for table in tables), tables[0].num_columns)
+    n_rows, n_columns = 1 + sum(table.num_rows for table in tables), tables[0].num_columns
+    if n_rows > MOST_ROWS or n_columns > MOST_COLUMNS:
+        raise ValueError(
+            f"a sheet of Excel holds {MOST_ROWS:,} rows, including the names, and {MOST_COLUMNS:,} "
+            f"columns, but there are {n_rows:,} and {n_columns:,}: write .csv or .parquet."
+        )
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")
     sheet.append([_cell(name, sheet) for name in tables[0].column_names])
@@ -81,14 +80,6 @@ def write_sheet(path: Path, tables: Iterable[Arrow]) -> None:
         for row in zip(*columns, strict=True):
             sheet.append([_cell(value, sheet) for value in row])
     book.save(path)
-
-
-def _check_size(n_rows: int, n_columns: int) -> None:
-    if n_rows > MOST_ROWS or n_columns > MOST_COLUMNS:
-        raise ValueError(
-            f"a sheet of Excel holds {MOST_ROWS:,} rows, including the names, and {MOST_COLUMNS:,} "
-            f"columns, but there are {n_rows:,} and {n_columns:,}: write .csv or .parquet."
-        )
 
 
 def _cell(value: Any, sheet: Any) -> Any:

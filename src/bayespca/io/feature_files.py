@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrow_files import column_kind
 from .dialect import Dialect, TextSample, open_text
-from .endings import TEXT, ending_of
 from .packages import need
 from .ratings_files import (
     ARROW,
@@ -25,10 +25,9 @@ from .ratings_files import (
     _decoded,
     _first_line,
     _has,
-    _is_number,
     _sample,
 )
-from .records import Arrow, How, first_line
+from .records import TEXT, Arrow, How, ending_of, readable
 from .text_files import data_rows
 
 FEATURES_TEXT = (*TEXT, ".dat", ".data", ".user", ".item")
@@ -112,10 +111,8 @@ def _split_at_colons(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[s
 
 def _arrow_rows(path: Path) -> tuple[list[str], list[list[Any]]]:
     pa = need("pyarrow", f"reading {path}")
-    try:
+    with readable(path, "", pa.ArrowException, OSError):
         table = _arrow_module(path).read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
     columns = [_plain(_decoded(column, pa), pa) for column in table.columns]
     return table.column_names, [list(row) for row in zip(*columns, strict=True)]
 
@@ -124,7 +121,7 @@ def _plain(column: Arrow, pa: Arrow) -> list[Any]:
     """Cells of a column: numbers, lists, or text."""
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if _is_number(kind, pa.types) or is_list:
+    if column_kind(kind, pa.types) in ("whole", "number") or is_list:
         return list(column.to_pylist())
     return [None if cell is None else str(cell) for cell in column.to_pylist()]
 
@@ -143,7 +140,10 @@ def _columns(
 ) -> FeatureColumns:
     if not rows:
         raise ValueError(f"{path} holds no rows.")
-    place = _place_of_ids(names, role)
+    # Ids are in the first column named like an id of the role, else like the role, else the first.
+    like = [j for j, name in enumerate(names or ()) if _has(name, role, at_start=True)]
+    ids_like = [j for j in like if (names or ())[j].strip().lower().endswith("id")]
+    place = next(iter(ids_like + like), 0)
     called = [str(j) for j in range(len(rows[0]))] if names is None else list(names)
     ids = _ids(path, [row[place] for row in rows], called[place], role)
     columns: dict[str, Numbers | Words] = {}
@@ -164,13 +164,6 @@ def _columns(
             "words that several of them share, are needed."
         )
     return FeatureColumns(ids, columns, called[place], tuple(notes))
-
-
-def _place_of_ids(names: Sequence[str] | None, role: str) -> int:
-    """Position of the first column named like an id of the role, else like the role, else 0."""
-    called = [j for j, name in enumerate(names or ()) if _has(name, role, at_start=True)]
-    ids = [j for j in called if (names or ())[j].strip().lower().endswith("id")]
-    return next(iter(ids + called), 0)
 
 
 def _ids(path: Path, cells: list[Any], name: str, role: str) -> NDArray[Any]:

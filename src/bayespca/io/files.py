@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from glob import glob, has_magic
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .array_files import open_h5ad, open_matrix_market, open_npy, open_npz
 from .arrow_files import open_feather, open_parquet
-from .endings import EXCEL, FEATHER, PARQUET, TEXT, known_ending
 from .excel_files import open_excel
-from .records import File, How, RowBlock, Table
+from .records import EXCEL, FEATHER, PARQUET, TEXT, File, How, Layout, RowBlock, Table, known_ending
 from .text_files import open_text_file
-from .transposing import transposed
 
 OPENERS: dict[str, Callable[[Path, How], File]] = {
     **dict.fromkeys(TEXT, open_text_file),
@@ -68,8 +67,21 @@ def open_files(path: str | os.PathLike[str], how: How | None = None) -> File:
     if len(paths) == 1:
         return open_file(paths[0], how)
     files = [open_file(one, how) for one in paths]
+    ours = files[0].layout
     for file in files:
-        _check_same_columns(file, files[0])
+        if file.blocks is None:
+            raise ValueError(
+                f"{file.path} cannot be read in blocks, as several files are: CSV, TSV, Parquet "
+                "and NPY files can."
+            )
+        names, layout = file.layout.feature_names, file.layout
+        if names != ours.feature_names or len(layout.features) != len(ours.features):
+            odd = set(names or ()) ^ set(ours.feature_names or ())
+            which = f": {min(odd)!r} is not in both" if odd else ""
+            raise ValueError(
+                f"{file.path} and {paths[0]} have different columns of numbers{which}. Files that "
+                "are read together must have the same."
+            )
     counts = [file.n_samples for file in files]
 
     def read() -> Table:
@@ -89,22 +101,6 @@ def open_files(path: str | os.PathLike[str], how: How | None = None) -> File:
         read,
         blocks,
     )
-
-
-def _check_same_columns(file: File, first: File) -> None:
-    if file.blocks is None:
-        raise ValueError(
-            f"{file.path} cannot be read in blocks, as several files are: CSV, TSV, Parquet and "
-            "NPY files can."
-        )
-    ours, theirs = file.layout, first.layout
-    if ours.feature_names != theirs.feature_names or len(ours.features) != len(theirs.features):
-        odd = set(ours.feature_names or ()) ^ set(theirs.feature_names or ())
-        which = f": {min(odd)!r} is not in both" if odd else ""
-        raise ValueError(
-            f"{file.path} and {first.path} have different columns of numbers{which}. Files that "
-            "are read together must have the same."
-        )
 
 
 TABLE = ("id_column", "drop")
@@ -133,3 +129,43 @@ def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
                 f"{path}: the option {field.name} does not apply to {path.suffix} files; "
                 "leave it out."
             )
+
+
+# --- rows as features and columns as samples ---------------------------------------------------
+
+
+def transposed(file: File) -> File:
+    """The file with rows as features and columns as samples; all rows are read immediately."""
+    upright = file.read()
+    values: Any = upright.values.T
+    names = None if upright.ids is None else _different(upright.ids, file.path)
+    table = Table(
+        values.tocsr() if hasattr(values, "tocsr") else values,
+        names,
+        upright.names or [file.layout.name(j) for j in file.layout.features],
+        id_name="sample",
+        aside=upright.aside,
+        upright=upright,
+    )
+    n, p = table.shape
+    note = "The rows of the file were read as features."
+    if names is not None:
+        by = f"column {upright.id_name!r}" if upright.id_name else "first column"
+        note = f"The rows of the file, named by its {by}, were read as features."
+    notes = (*file.layout.notes, note)
+    layout = Layout(p, None if names is None else tuple(names), tuple(range(p)), notes=notes)
+    return File(file.path, layout, file.dtype, n, file.memory, lambda: table)
+
+
+def _different(names: Sequence[str], path: Path) -> list[str]:
+    """Names of rows; an error unless they are distinct, as names of features must be."""
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if name in seen:
+            raise ValueError(
+                f"{path} has two rows called {name!r} (rows {seen[name] + 1} and {i + 1} below the "
+                "header), and with --transpose rows are features: rename one of them, or read the "
+                "names of rows from another column with --id-column."
+            )
+        seen[name] = i
+    return list(names)

@@ -25,18 +25,15 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | np.generic)
 
 
-def _is_list(value: Any) -> bool:
+def _is_plain_or_list(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "biuf"
-    return isinstance(value, list | tuple) and all(map(_is_plain, value))
+    return _is_plain(value) or (isinstance(value, list | tuple) and all(map(_is_plain, value)))
 
 
 ANYTHING = Kind("anything", lambda value: True)
 PLAIN = Kind("None, a number or a string", _is_plain)
-LISTED = Kind(
-    "None, a number, a string or a list of these",
-    lambda value: _is_plain(value) or _is_list(value),
-)
+LISTED = Kind("None, a number, a string or a list of these", _is_plain_or_list)
 
 
 def option_kind(annotation: Any) -> Kind:
@@ -61,7 +58,9 @@ def kind_of(annotation: Any) -> Kind:
         base, axes = arguments
         return _array("f", "numbers", axes) if base is Any else _array(*_entries(base), axes)
     if origin in UNIONS:
-        return _one_of([kind_of(one) for one in arguments])
+        kinds = [kind_of(one) for one in arguments]
+        words = " or ".join(kind.words for kind in kinds)
+        return Kind(words, lambda value: any(kind.fits(value) for kind in kinds))
     if origin is np.ndarray:
         return _array(*_entries(annotation), None)
     if origin in CONTAINERS:
@@ -146,10 +145,6 @@ def _is_whole(value: Any) -> bool:
     return whole and 0 <= int(value) <= LARGEST_INT
 
 
-def _is_precision(value: Any) -> bool:
-    return isinstance(value, np.dtype) and value in (np.dtype("f4"), np.dtype("f8"))
-
-
 PLAIN_KINDS: dict[Any, Kind] = {
     None: Kind("None", lambda value: value is None),
     type(None): Kind("None", lambda value: value is None),
@@ -157,7 +152,10 @@ PLAIN_KINDS: dict[Any, Kind] = {
     bool: Kind("true or false", lambda value: isinstance(value, bool | np.bool_)),
     int: Kind("a whole number", _is_whole),
     float: Kind("a number", lambda value: isinstance(value, float | np.floating)),
-    np.dtype: Kind("float32 or float64", _is_precision),
+    np.dtype: Kind(
+        "float32 or float64",
+        lambda value: isinstance(value, np.dtype) and value in (np.dtype("f4"), np.dtype("f8")),
+    ),
 }
 
 # For each number type of an annotation: NumPy's letters of the kinds that fit, and their name.
@@ -193,13 +191,6 @@ def _entries(annotation: Any) -> tuple[str, str]:
     if scalar is np.object_:
         return "O", "strings"
     return next((letters, what) for base, letters, what in NUMBERS if issubclass(scalar, base))
-
-
-def _one_of(kinds: list[Kind]) -> Kind:
-    return Kind(
-        " or ".join(kind.words for kind in kinds),
-        lambda value: any(kind.fits(value) for kind in kinds),
-    )
 
 
 def _tuple(arguments: Sequence[Any]) -> Kind:

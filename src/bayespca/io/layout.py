@@ -22,19 +22,32 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     names = _checked_names(sample.names, where, how.drop)
     kinds = [_kind(sample, j) for j in range(n)]
     signed = [j for j in range(n) if kinds[j] == "text" and _is_signed(sample, j)]
-    forced = position(names, n, how.id_column, where) if how.id_column else None
-    id_column = forced
+    id_column = position(names, n, how.id_column, where) if how.id_column else None
     if how.id_column is None and _names_the_rows(sample, names, kinds, 0 in signed):
         id_column = 0
-    aside = {j: "dropped" for j in _positions(names, n, how.drop, where)}
+    aside = {position(names, n, name, where): "dropped" for name in how.drop}
     aside |= {
         j: "text" for j in range(n) if kinds[j] == "text" and j != id_column and j not in aside
     }
     features = tuple(j for j in range(n) if j != id_column and j not in aside)
     booleans = frozenset(j for j in features if kinds[j] == "boolean")
-    notes = () if how.header is not None else _header_notes(sample)
-    notes += _signed_notes(sample, names, [j for j in signed if aside.get(j) == "text"])
-    return Layout(n, names, features, id_column, aside, booleans, notes)
+    notes = []
+    numbers = [name for name in sample.names or () if sample.dialect.is_number(name)]
+    if how.header is None and numbers:
+        shown = ", ".join(numbers[:3]) + (", …" if len(numbers) > 3 else "")
+        notes.append(
+            f"The first line ({shown}) was read as the names of the columns. If it is data, use "
+            "--no-header; in Python, bayespca.io.open_file(path, How(header=False)).read()."
+        )
+    unread = [j for j in signed if aside.get(j) == "text"]
+    if unread:
+        called = [str(j) if names is None else names[j] for j in unread]
+        notes.append(
+            f"Numbers with signs or separators, such as {sample.column(unread[0])[0]!r} in "
+            f"{listed(called, 3)}, were not read. Read them with --units, and with --decimal if it "
+            "is a comma; in Python with bayespca.io.open_file(path, How(units=True)).read()."
+        )
+    return Layout(n, names, features, id_column, aside, booleans, tuple(notes))
 
 
 def _is_signed(sample: TextSample, j: int) -> bool:
@@ -42,32 +55,6 @@ def _is_signed(sample: TextSample, j: int) -> bool:
     fields = sample.column(j)
     ways = (replace(sample.dialect, units=True, decimal=decimal) for decimal in ".,")
     return any(sum(map(way.is_number, fields)) > MOSTLY * len(fields) for way in ways)
-
-
-def _signed_notes(
-    sample: TextSample, names: tuple[str, ...] | None, signed: list[int]
-) -> tuple[str, ...]:
-    """Note on columns that hold numbers with signs and separators."""
-    if not signed:
-        return ()
-    called = [str(j) if names is None else names[j] for j in signed]
-    return (
-        f"Numbers with signs or separators, such as {sample.column(signed[0])[0]!r} in "
-        f"{listed(called, 3)}, were not read. Read them with --units, and with --decimal if it is "
-        "a comma; in Python with bayespca.io.open_file(path, How(units=True)).read().",
-    )
-
-
-def _header_notes(sample: TextSample) -> tuple[str, ...]:
-    """Note on a first line of numbers that was read as names."""
-    names = [name for name in sample.names or () if sample.dialect.is_number(name)]
-    if not names:
-        return ()
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return (
-        f"The first line ({shown}) was read as the names of the columns. If it is data, use "
-        "--no-header; in Python, bayespca.io.open_file(path, How(header=False)).read().",
-    )
 
 
 def of_types(
@@ -92,7 +79,7 @@ def of_types(
         stored = [j for j in range(n) if names[j] in row_labels]
         is_first = n > 1 and _are_ids(first, kinds[0], names[0])
         id_column = stored[0] if stored else (0 if is_first else None)
-    aside = {j: "dropped" for j in _positions(known, n, how.drop, where)}
+    aside = {position(known, n, name, where): "dropped" for name in how.drop}
     aside |= {j: "row label" for j in range(n) if names[j] in row_labels and j not in aside}
     numbers = ("number", "whole")
     aside |= {j: kinds[j] for j in range(n) if kinds[j] not in numbers and j not in aside}
@@ -181,12 +168,6 @@ def _checked_names(
             )
         seen[name] = j
     return tuple(names)
-
-
-def _positions(
-    names: tuple[str, ...] | None, n: int, wanted: Sequence[str], where: str
-) -> list[int]:
-    return [position(names, n, name, where) for name in wanted]
 
 
 def position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:

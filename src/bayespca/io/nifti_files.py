@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .packages import need
-from .records import first_line
+from .records import readable
 from .writing import replacing
 
 ENDINGS = (".nii", ".nii.gz")
@@ -40,12 +40,12 @@ def read_nifti(path: Path) -> NiftiImage:
     nibabel = need("nibabel", f"reading {path}")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    try:
+    with readable(
+        path, "NIfTI", nibabel.filebasedimages.ImageFileError, ValueError, OSError, EOFError
+    ):
         source = nibabel.load(path)
         is_complex = source.get_data_dtype().kind == "c"
         values = np.asarray(source.dataobj, dtype=np.complex64 if is_complex else np.float32)
-    except (nibabel.filebasedimages.ImageFileError, ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as NIfTI: {first_line(error)}") from error
     return NiftiImage(values, source)
 
 

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .arrow_files import open_parquet
-from .arrow_tables import features_of
+from .arrow_files import features_of, open_parquet
 from .dialect import TextSample
-from .endings import COMPRESSED, PARQUET, TEXT, known_ending
 from .packages import need
-from .records import DType, Floats, How, Layout, first_line
+from .records import COMPRESSED, PARQUET, TEXT, DType, Floats, How, Layout, known_ending, readable
 from .text_files import (
     READ_AHEAD,
     block_size_of,
@@ -46,15 +44,11 @@ class ParquetPiece:
     def read(self) -> Floats:
         """The features of these rows; on one thread, because pieces are read in parallel."""
         pa, parquet = (need(name, f"reading {self.path}") for name in PYARROW)
-        try:
-            with parquet.ParquetFile(self.path) as file:
-                table = file.read_row_groups(
-                    range(self.first, self.last), columns=list(self.names), use_threads=False
-                )
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(
-                f"{self.path} cannot be read as Parquet: {first_line(error)}"
-            ) from error
+        flaws = (pa.ArrowException, OSError)
+        with readable(self.path, "Parquet", *flaws), parquet.ParquetFile(self.path) as file:
+            table = file.read_row_groups(
+                range(self.first, self.last), columns=list(self.names), use_threads=False
+            )
         return features_of(table, self.names, self.dtype, pa)
 
 
@@ -163,19 +157,17 @@ def _text(path: Path, how: How, piece_bytes: int) -> Pieces:
     is_plain = dialect.encoding.startswith("utf-8") and not dialect.has_quotes
     if path.suffix.lower() in COMPRESSED or not is_plain:
         return Pieces((TextPiece(whole, 0, -1, sample, layout),), None)
-    edges = [0, *_line_ends(path, range(piece_bytes, size, piece_bytes)), size]
+    edges = [0]
+    with path.open("rb") as file:
+        for place in range(piece_bytes, size, piece_bytes):
+            file.seek(place)
+            # A piece begins with the first line that begins after this place.
+            file.readline()
+            edges.append(file.tell())
+    edges.append(size)
     pieces = [
         TextPiece(whole, start, stop, sample, layout)
         for start, stop in pairwise(edges)
         if stop > start
     ]
     return Pieces(tuple(pieces), None)
-
-
-def _line_ends(path: Path, near: range) -> Iterator[int]:
-    """Positions of the first lines that begin after the given positions."""
-    with path.open("rb") as file:
-        for place in near:
-            file.seek(place)
-            file.readline()
-            yield file.tell()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,19 @@ from numpy.typing import NDArray
 
 from .arrow_files import column_kind
 from .dialect import TextSample, open_text, recognise
-from .endings import FEATHER, PARQUET, TEXT, ending_of
 from .layout import listed, position
 from .packages import need
-from .records import Arrow, Entries, How, Layout, first_line
+from .records import (
+    FEATHER,
+    PARQUET,
+    TEXT,
+    Arrow,
+    Entries,
+    How,
+    Layout,
+    ending_of,
+    readable,
+)
 from .text_files import complaint, data_rows, reading_options
 
 RATINGS_TEXT = (*TEXT, ".dat", ".data", ".inter")
@@ -107,19 +118,11 @@ def read_new_ratings(path: Path, how: How | None = None) -> RatingColumns:
     try:
         return read_ratings(path, how)
     except ValueError:
-        alone = _of_one_person(path, how)
-        if alone is None:
-            raise
-        return alone
-
-
-def _of_one_person(path: Path, how: How | None) -> RatingColumns | None:
-    """Items and ratings of one user; None if the file has other columns than these."""
-    try:
-        found = _read(Path(path), how or How(), None, ROLES[1:])
-    except ValueError:
-        return None
-    return None if any(_has(name, "user", at_start=True) for name in found.names) else found
+        with suppress(ValueError):
+            alone = _read(Path(path), how or How(), None, ROLES[1:])
+            if not any(_has(name, "user", at_start=True) for name in alone.names):
+                return alone
+        raise
 
 
 def _read(
@@ -195,8 +198,21 @@ def _read_text(
 ) -> RatingColumns:
     need("pyarrow", f"reading {path}")
     found = _opened_text(path, how, columns, roles)
-    table = _whole_or_text(path, found.sample, found.places, found.is_whole)
-    return _from_arrow(table, found.called, roles, path, found.sample, found.places)
+    sample, called = found.sample, found.called
+    table = _whole_or_text(path, sample, found.places, found.is_whole)
+    if not table.num_rows:
+        raise ValueError(f"{path} holds no rows.")
+    cells = [table.column(str(j)) for j in found.places]
+    first = _first_missing(cells)
+    if first is not None:
+        j, row = first
+        lines = (line for line, _ in data_rows(path, sample.dialect))
+        line = next(islice(lines, row, None), row + 1)
+        raise ValueError(
+            f"{path}, line {line}, column {called[j]!r} has no {roles[j]}: fill it in, or leave "
+            "the line out."
+        )
+    return _columns(cells, called, roles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +229,10 @@ def _opened_text(
     path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
 ) -> _OpenedText:
     sample = _sample(path, how)
-    step = 2 if _is_double(sample) else 1
+    first_rows = sample.rows[:5] or [sample.names or []]
     # Splitting :: at each colon leaves an empty column in between.
+    is_double = sample.dialect.delimiter == ":" and not any("".join(r[1::2]) for r in first_rows)
+    step = 2 if is_double else 1
     names = None if sample.names is None else [_bare(name) for name in sample.names[::step]]
     places = _chosen(names, (sample.n_columns + step - 1) // step, columns, roles, path)
     called = tuple(str(j) if names is None else names[j] for j in places)
@@ -229,27 +247,12 @@ def _sample(path: Path, how: How) -> TextSample:
     delimiter = how.delimiter
     if delimiter is None and _first_line(path).count("::") >= 1:
         delimiter = ":"
-    return recognise(
-        path,
-        delimiter=delimiter,
-        decimal=how.decimal,
-        header=how.header,
-        missing=how.missing,
-    )
+    return recognise(path, replace(how, delimiter=delimiter, units=False))
 
 
 def _first_line(path: Path) -> str:
-    try:
-        with open_text(path, "utf-8") as text:
-            return text.readline(10_000)
-    except (OSError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as text: {first_line(error)}") from error
-
-
-def _is_double(sample: TextSample) -> bool:
-    """Whether columns are separated by two colons."""
-    rows = sample.rows or [sample.names or []]
-    return sample.dialect.delimiter == ":" and not any("".join(row[1::2]) for row in rows[:5])
+    with readable(path, "text", OSError, EOFError), open_text(path, "utf-8") as text:
+        return text.readline(10_000)
 
 
 def _bare(name: str) -> str:
@@ -278,7 +281,11 @@ def _arrow_table(
     path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
 ) -> Arrow:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
-    layout = _layout(sample, places[len(is_whole) :])
+    # Features are the ratings, and times if they are read.
+    features, n = tuple(places[len(is_whole) :]), sample.n_columns
+    names = None if sample.names is None else tuple(sample.names)
+    aside = dict.fromkeys((j for j in range(n) if j not in features), "no rating")
+    layout = Layout(n, names, features, None, aside)
     options = reading_options(pa, pa_csv, sample, layout, sorted(set(places)), block_size=None)
     convert = options["convert_options"]
     types = dict(convert.column_types)
@@ -295,60 +302,19 @@ def _arrow_table(
         raise ValueError(complaint(error, path, sample, layout)) from error
 
 
-def _layout(sample: TextSample, ratings: Sequence[int]) -> Layout:
-    """A layout whose features are the ratings, and times if they are read."""
-    names = None if sample.names is None else tuple(sample.names)
-    aside = dict.fromkeys((j for j in range(sample.n_columns) if j not in ratings), "no rating")
-    return Layout(sample.n_columns, names, tuple(ratings), None, aside)
-
-
-def _from_arrow(
-    table: Arrow,
-    called: tuple[str, ...],
-    roles: tuple[str, ...],
-    path: Path,
-    sample: TextSample,
-    places: Sequence[int],
-) -> RatingColumns:
-    if not table.num_rows:
-        raise ValueError(f"{path} holds no rows.")
-    columns = [table.column(str(j)) for j in places]
-    first = _first_missing(columns)
-    if first is not None:
-        j, row = first
-        raise ValueError(
-            f"{path}, line {_line(path, sample, row)}, column {called[j]!r} has no {roles[j]}: "
-            "fill it in, or leave the line out."
-        )
-    return _columns(columns, called, roles)
-
-
 def _first_missing(columns: Sequence[Arrow]) -> tuple[int, int] | None:
     """The first column with a missing or empty value, and its row; None if there is none."""
+    pa, pc = (need(name, "reading ratings") for name in ("pyarrow", "pyarrow.compute"))
     for j, column in enumerate(columns):
-        row = _first_empty(column)
+        missing = column.is_null()
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            missing = pc.or_(missing, pc.equal(column.fill_null(""), ""))
+        if pa.types.is_floating(column.type):
+            missing = pc.or_(missing, pc.is_nan(column.fill_null(0.0)))
+        row = int(pc.index(missing, True).as_py())
         if row >= 0:
             return j, row
     return None
-
-
-def _first_empty(column: Arrow) -> int:
-    """The first row with a missing or empty value; −1 if there is none."""
-    pc = need("pyarrow.compute", "reading ratings")
-    pa = need("pyarrow", "reading ratings")
-    missing = column.is_null()
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        missing = pc.or_(missing, pc.equal(column.fill_null(""), ""))
-    if pa.types.is_floating(column.type):
-        missing = pc.or_(missing, pc.is_nan(column.fill_null(0.0)))
-    return int(pc.index(missing, True).as_py())
-
-
-def _line(path: Path, sample: TextSample, row: int) -> int:
-    for count, (line, _) in enumerate(data_rows(path, sample.dialect)):
-        if count == row:
-            return line
-    return row + 1
 
 
 # --- Parquet and Feather -----------------------------------------------------------------------
@@ -362,10 +328,8 @@ def _read_arrow(
     pa = need("pyarrow", f"reading {path}")
     names = _schema(path).names
     called = tuple(names[j] for j in _chosen(names, len(names), columns, roles, path))
-    try:
+    with readable(path, "", pa.ArrowException, OSError):
         table = _arrow_module(path).read_table(path, columns=list(called))
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
     if not table.num_rows:
         raise ValueError(f"{path} holds no rows.")
     found = [_decoded(table.column(name), pa) for name in called]
@@ -378,10 +342,11 @@ def _read_arrow(
         )
     for column, name, role in zip(found, called, roles, strict=True):
         may_be = role == "time" and pa.types.is_temporal(column.type)
-        if role not in IDS and not (may_be or _is_number(column.type, pa.types)):
+        kind = column_kind(column.type, pa.types)
+        if role not in IDS and not (may_be or kind in ("whole", "number")):
             raise ValueError(
-                f"{path}: the column of {role}s, {name!r}, holds "
-                f"{column_kind(column.type, pa.types)}, not numbers: name another one."
+                f"{path}: the column of {role}s, {name!r}, holds {kind}, not numbers: name another "
+                "one."
             )
     return _columns(found, called, roles)
 
@@ -393,22 +358,15 @@ def _arrow_module(path: Path) -> Arrow:
 
 def _schema(path: Path) -> Arrow:
     pa, module = need("pyarrow", f"reading {path}"), _arrow_module(path)
-    try:
+    with readable(path, "", pa.ArrowException, OSError):
         if path.suffix.lower() in PARQUET:
             return module.read_schema(path)
         return module.read_table(path).schema
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def _decoded(column: Arrow, pa: Arrow) -> Arrow:
     """A column of categories as the values that they stand for."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def _is_number(kind: Arrow, types: Arrow) -> bool:
-    tests = (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
-    return any(test(kind) for test in tests)
 
 
 def _columns(

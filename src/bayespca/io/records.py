@@ -1,8 +1,9 @@
-"""Records of files: options for reading, the layout of columns, and tables, whole or in blocks."""
+"""Records of files: options for reading, the layout of columns, tables, and endings of names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,13 @@ Entries = NDArray[Any]
 DType = np.dtype[Any]
 # Objects of pyarrow, which has no types: a table or batch, a column, a schema, a module.
 Arrow = Any
+# Endings of names.
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".arrow")
+EXCEL = (".xlsx", ".xlsm")
+READABLE = (*TEXT, *PARQUET, *FEATHER, ".npy", ".npz", ".mtx", ".h5ad", *EXCEL)
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
 @dataclass(frozen=True)
@@ -167,16 +175,9 @@ class RowBlock:
 class File:
     """A file whose layout is known.
 
-    Attributes
-    ----------
-    n_samples
-        Number of rows if it is known before reading, else None.
-    memory
-        Approximate size of the table in memory, in bytes.
-    read
-        `read()` returns the whole table.
-    blocks
-        `blocks(block_bytes)` yields a `RowBlock` at a time; None if the format cannot.
+    `n_samples` is None if the number of rows is not known before reading, `memory` the approximate
+    size of the table in bytes. `read()` returns the whole table, `blocks(block_bytes)` yields a
+    `RowBlock` at a time; it is None if the format cannot.
     """
 
     path: Path
@@ -201,3 +202,46 @@ def float_type(dtype: DType) -> DType:
 def first_line(error: BaseException) -> str:
     """The first line of an error's text."""
     return str(error).partition("\n")[0]
+
+
+@contextmanager
+def readable(path: Path | str, kind: str, *errors: type[BaseException]) -> Iterator[None]:
+    """Turn errors of these types into a sentence: the file cannot be read, or not as `kind`."""
+    try:
+        yield
+    except errors as error:
+        what = f" as {kind}" if kind else ""
+        raise ValueError(f"{path} cannot be read{what}: {first_line(error)}") from error
+
+
+# --- endings -----------------------------------------------------------------------------------
+
+
+def known_ending(
+    path: Path,
+    known: Sequence[str] = READABLE,
+    text: Sequence[str] = TEXT,
+    compressed: Sequence[str] = COMPRESSED,
+    so: str = "known",
+) -> str:
+    """The ending that names the format, without that of a compression, which only text may have."""
+    plain = path.with_suffix("") if path.suffix.lower() in compressed else path
+    ending = plain.suffix.lower()
+    if ending not in known or (plain != path and ending not in text):
+        raise ValueError(
+            f"{path} has the ending {path.suffix!r}, which is not {so}: use one of "
+            f"{', '.join(known)}."
+        )
+    return ending
+
+
+def ending_of(path: Path, text: tuple[str, ...], others: tuple[str, ...], what: str) -> str:
+    """The ending of an existing, non-empty file; an error if it is not known for `what`."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it.")
+    ending = known_ending(path, text + others, text, so=f"known for {what}")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty (0 bytes).")
+    return ending

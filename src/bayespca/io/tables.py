@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
 
+from .dialect import TextSample, writing_text
 from .excel_files import write_sheet
 from .packages import need
-from .records import Arrow, DType, Floats, Table
+from .records import FEATHER, PARQUET, TEXT, Arrow, DType, Floats, How, Table, known_ending
+from .text_files import data_rows, recognised
 from .writing import replacing_path
 
 Parts = Iterator[Table]
@@ -34,19 +38,13 @@ def write_table(path: str | os.PathLike[str], parts: Table | Iterable[Table]) ->
 
 def writable_ending(path: Path) -> str:
     """The ending of a path; an error unless its format can be written."""
-    plain = path.with_suffix("") if path.suffix.lower() in (".gz", ".bz2", ".zst") else path
-    ending = plain.suffix.lower()
-    if ending not in WRITERS or (plain != path and WRITERS[ending] is not _write_text):
-        raise ValueError(
-            f"{path} has the ending {path.suffix!r}, which is not one that can be written: use one "
-            f"of {', '.join(WRITERS)}."
-        )
-    return ending
+    writable = "one that can be written"
+    return known_ending(path, tuple(WRITERS), TEXT, (".gz", ".bz2", ".zst"), writable)
 
 
 def is_text(path: Path) -> bool:
     """Whether a table is written to a path as text."""
-    return WRITERS[writable_ending(path)] is _write_text
+    return writable_ending(path) in TEXT
 
 
 def is_tabbed(path: Path) -> bool:
@@ -169,16 +167,140 @@ def _write_matrix_market(path: Path, parts: Parts) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, Parts], None]] = {
-    ".csv": _write_text,
-    ".tsv": _write_text,
-    ".tab": _write_text,
-    ".txt": _write_text,
-    ".parquet": _write_parquet,
-    ".pq": _write_parquet,
-    ".feather": _write_feather,
-    ".arrow": _write_feather,
+    **dict.fromkeys(TEXT, _write_text),
+    **dict.fromkeys(PARQUET, _write_parquet),
+    **dict.fromkeys(FEATHER, _write_feather),
     ".xlsx": _write_excel,
     ".npy": _write_npy,
     ".npz": _write_npz,
     ".mtx": _write_matrix_market,
 }
+
+
+# --- tables whose holes were filled ------------------------------------------------------------
+#
+# Every other cell stays exactly as it was: conversion to float64 would change numbers with more
+# digits, whole numbers beyond 2⁵³, and truth values.
+
+
+def write_filled(out: Path, table: Table, values: Floats, source: Path, how: How) -> None:
+    """Write `values`, which differ from the table read from `source` only in its holes.
+
+    From text to text, only the fields of holes change; otherwise columns without holes stay
+    unchanged.
+    """
+    if table.upright is not None:
+        table, values = table.upright, values.T
+    if known_ending(source) not in TEXT or not is_text(out):
+        write_table(out, replace(table, values=values))
+        return
+    sample, layout = recognised(source, how)
+    places = [j for j in layout.features if layout.name(j) not in table.aside]
+    columns = {j: column.tolist() for j, column in zip(places, values.T, strict=True)}
+    _write_filled_text(out, source, sample, columns)
+
+
+def write_completed(
+    out: Path, table: Table, columns: Mapping[str, Sequence[Any]], source: Path, how: How
+) -> None:
+    """Like `write_filled`, for columns of any type, given by name; other columns had no holes."""
+    if known_ending(source) not in TEXT or not is_text(out):
+        write_table(out, _completed(table, columns, need("pyarrow", f"writing {out}")))
+        return
+    sample, layout = recognised(source, how)
+    every = ((j, layout.name(j)) for j in range(layout.n_columns))
+    _write_filled_text(
+        out, source, sample, {j: columns[name] for j, name in every if name in columns}
+    )
+
+
+def _write_filled_text(
+    out: Path, source: Path, sample: TextSample, columns: Mapping[int, Sequence[Any]]
+) -> None:
+    """Write the rows of a text table with missing fields filled from `columns`, by position."""
+    with replacing_path(out) as temporary, writing_text(temporary) as text:
+        # A tab if the ending says so, else the delimiter of the file that was read, or a comma.
+        delimiter = sample.dialect.delimiter if sample.dialect.delimiter in ",;|" else ","
+        delimiter = "\t" if is_tabbed(out) else delimiter
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        if sample.names is not None:
+            header = sample.names[1:] if sample.dialect.has_short_header else sample.names
+            writer.writerow(header)
+        writer.writerows(_filled_rows(source, sample, columns))
+
+
+# --- types -------------------------------------------------------------------------------------
+
+
+def _completed(table: Table, columns: Mapping[str, Sequence[Any]], pa: Arrow) -> Table:
+    """The table with these columns replaced, in the types that the table has."""
+    values = np.array(table.values)
+    for j, name in enumerate(table.features):
+        if name in columns:
+            values[:, j] = columns[name]
+    others = {
+        name: np.array(columns.get(name, other.tolist()), dtype=object)
+        for name, other in table.others.items()
+    }
+    kept = {name: _typed(table, name, some, pa) for name, some in columns.items()}
+    return replace(table, values=values, others=others, kept=table.kept | kept)
+
+
+def _typed(table: Table, name: str, values: Sequence[Any], pa: Arrow) -> Arrow:
+    """A column in the type of the file; for text files, which have no types, in its own."""
+    kind = table.types.get(name)
+    if kind is None or table.is_of_text:
+        return pa.array(values)
+    if not pa.types.is_dictionary(kind):
+        return pa.array(values, kind)
+    if name not in table.levels:
+        return pa.array(values).dictionary_encode().cast(kind)
+    levels = table.levels[name]
+    codes = pa.array([levels.index(value) for value in values], kind.index_type)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(levels), ordered=True)
+
+
+def _filled_rows(
+    source: Path, sample: TextSample, columns: Mapping[int, Sequence[Any]]
+) -> Iterator[list[str]]:
+    """The fields of each row, with missing ones replaced by values."""
+    dialect = sample.dialect
+    forms = {j: _Forms.of(sample, j) for j in columns}
+    for i, (_, fields) in enumerate(data_rows(source, dialect, most=None)):
+        for j, values in columns.items():
+            if isinstance(values[i], str):
+                # Among texts, "none" may be a value.
+                is_hole = fields[j].strip().lower() in dialect.no_level
+            else:
+                is_hole = dialect.is_missing(fields[j])
+            if is_hole:
+                fields[j] = forms[j].written(values[i])
+        yield fields
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """Notation of a column of a text table: the decimal sign, whether numbers have decimals, and
+    the words for true and false.
+    """
+
+    decimal: str
+    has_decimals: bool
+    words: Mapping[str, str]
+
+    @classmethod
+    def of(cls, sample: TextSample, j: int) -> _Forms:
+        fields, decimal = [field.strip() for field in sample.column(j)], sample.dialect.decimal
+        words = {field.lower(): field for field in fields}
+        return cls(decimal, any(decimal in field for field in fields), words)
+
+    def written(self, value: Any) -> str:
+        if isinstance(value, bool):
+            word = "true" if value else "false"
+            # A column without this word has others, whose case it gets.
+            other = next(iter(self.words.values()), "")
+            change = str.upper if other.isupper() else str.title if other.istitle() else str
+            return self.words.get(word, change(word))
+        if isinstance(value, int) and self.has_decimals:
+            value = float(value)
+        return value if isinstance(value, str) else repr(value).replace(".", self.decimal)

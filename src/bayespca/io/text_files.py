@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import layout as layouts
-from .arrow_tables import features_of, table_of
+from .arrow_files import features_of, table_of
 from .dialect import Dialect, TextSample, open_text, recognise
 from .packages import need
 from .records import Arrow, File, How, Layout, RowBlock, Table, first_line
@@ -27,12 +27,41 @@ WIDE = 2000
 def open_text_file(path: Path, how: How) -> File:
     """Open a text table: guess its dialect and layout from its first rows."""
     sample, layout = recognised(path, how)
+    pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
+    flaws = (pa.ArrowException, OSError, UnicodeError)
 
     def read() -> Table:
-        return _read(path, sample, layout, texts=how.texts)
+        size = block_size_of(sample, READ_AHEAD)
+        columns = range(layout.n_columns)
+        options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
+        try:
+            table = pa_csv.read_csv(path, **options)
+        except flaws as error:
+            if "Empty CSV" in str(error):
+                raise ValueError(f"{path} holds no rows.") from None
+            raise ValueError(complaint(error, path, sample, layout)) from error
+        if not table.num_rows:
+            raise ValueError(f"{path} holds no rows.")
+        table = with_numbers(table, path, sample, layout)
+        found = table_of(table, layout, np.dtype(np.float64), str(path), texts=how.texts)
+        return replace(found, no_value=sample.dialect.no_level)
 
     def blocks(block_bytes: int) -> Iterator[RowBlock]:
-        return _blocks(path, sample, layout, block_bytes)
+        columns = [j for j in range(layout.n_columns) if j not in layout.aside]
+        size = block_size_of(sample, min(block_bytes, READ_AHEAD))
+        options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
+        keys = [str(j) for j in layout.features]
+        try:
+            with pa_csv.open_csv(path, **options) as batches:
+                for batch in batches:
+                    known = with_numbers(batch, path, sample, layout)
+                    values, ids = features_of(known, keys, np.dtype(np.float64), pa), None
+                    if layout.id_column is not None:
+                        ids = known.column(str(layout.id_column)).to_pylist()
+                    yield RowBlock(values, ids)
+        except flaws as error:
+            if "Empty CSV" not in str(error):
+                raise ValueError(complaint(error, path, sample, layout)) from error
 
     # A number takes about as many characters in a file as bytes in memory.
     return File(path, layout, np.dtype(np.float64), None, path.stat().st_size, read, blocks)
@@ -41,14 +70,7 @@ def open_text_file(path: Path, how: How) -> File:
 def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
     """The first rows of a text table with its dialect, and its layout."""
     need("pyarrow", f"reading {path}")
-    sample = recognise(
-        path,
-        delimiter=how.delimiter,
-        decimal=how.decimal,
-        header=how.header,
-        missing=how.missing,
-        units=how.units,
-    )
+    sample = recognise(path, how)
     layout = layouts.of_sample(sample, how, str(path))
     layouts.check_features(layout, str(path), how, sample)
     if layout.n_columns > WIDE:
@@ -69,44 +91,6 @@ def _with_what_occurs(path: Path, dialect: Dialect) -> Dialect:
             lower = line.lower()
             absent -= {word for word in absent if word.strip().lower() in lower}
     return replace(dialect, missing=tuple(w for w in dialect.missing if w not in absent))
-
-
-def _read(path: Path, sample: TextSample, layout: Layout, *, texts: bool) -> Table:
-    pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
-    columns = range(layout.n_columns)
-    size = block_size_of(sample, READ_AHEAD)
-    options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
-    try:
-        table = pa_csv.read_csv(path, **options)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        if "Empty CSV" in str(error):
-            raise ValueError(f"{path} holds no rows.") from None
-        raise ValueError(complaint(error, path, sample, layout)) from error
-    if not table.num_rows:
-        raise ValueError(f"{path} holds no rows.")
-    table = with_numbers(table, path, sample, layout)
-    found = table_of(table, layout, np.dtype(np.float64), str(path), texts=texts)
-    return replace(found, no_value=sample.dialect.no_level)
-
-
-def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:
-    pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
-    columns = [j for j in range(layout.n_columns) if j not in layout.aside]
-    size = block_size_of(sample, min(block_bytes, READ_AHEAD))
-    options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
-    keys = [str(j) for j in layout.features]
-    try:
-        with pa_csv.open_csv(path, **options) as batches:
-            for read in batches:
-                batch = with_numbers(read, path, sample, layout)
-                values = features_of(batch, keys, np.dtype(np.float64), pa)
-                ids = None
-                if layout.id_column is not None:
-                    ids = batch.column(str(layout.id_column)).to_pylist()
-                yield RowBlock(values, ids)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        if "Empty CSV" not in str(error):
-            raise ValueError(complaint(error, path, sample, layout)) from error
 
 
 def block_size_of(sample: TextSample, size: int) -> int:
@@ -185,7 +169,15 @@ def complaint(error: BaseException, path: Path, sample: TextSample, layout: Layo
     if column and value:
         return _wrong_value(path, sample, layout, value[1])
     if "Expected" in text and "columns" in text:
-        return _ragged(path, sample, layout) or f"{path} cannot be read: {text}"
+        # The first line with too many or too few fields.
+        for line, fields in data_rows(path, sample.dialect):
+            if len(fields) != layout.n_columns:
+                said = "its header names" if sample.names is not None else "its first line has"
+                return (
+                    f"{path}, line {line} has {len(fields)} field{'s' * (len(fields) != 1)}, but "
+                    f"{said} {layout.n_columns} columns: correct the line, or name the delimiter "
+                    f"if it is not {sample.dialect.delimiter!r}."
+                )
     return f"{path} cannot be read: {text}"
 
 
@@ -208,19 +200,6 @@ def _is_fine(field: str, dialect: Dialect, is_boolean: bool) -> bool:
     if is_boolean:
         return field.strip().lower() in {*layouts.BOOLEANS, "0", "1"}
     return dialect.is_number(field)
-
-
-def _ragged(path: Path, sample: TextSample, layout: Layout) -> str | None:
-    """Message about the first line with too many or too few fields; None if there is none."""
-    for line, fields in data_rows(path, sample.dialect):
-        if len(fields) != layout.n_columns:
-            said = "its header names" if sample.names is not None else "its first line has"
-            return (
-                f"{path}, line {line} has {len(fields)} field{'s' * (len(fields) != 1)}, but "
-                f"{said} {layout.n_columns} columns: correct the line, or name the delimiter if "
-                f"it is not {sample.dialect.delimiter!r}."
-            )
-    return None
 
 
 def data_rows(

@@ -191,11 +191,9 @@ def _scalar(value: np.generic, where: str) -> Json:
         return {"$scalar": {"dtype": "str", "value": str(value)}}
     if value.dtype.name not in SCALARS:
         raise _no_place(value, where)
-    return {"$scalar": {"dtype": value.dtype.name, "value": _number_or_flag(value.item(), where)}}
-
-
-def _number_or_flag(value: Any, where: str) -> Json:
-    return value if type(value) is bool else _number(value, where)
+    item = value.item()
+    tree = item if type(item) is bool else _number(item, where)
+    return {"$scalar": {"dtype": value.dtype.name, "value": tree}}
 
 
 def _no_place(value: Any, where: str) -> TypeError:

@@ -56,22 +56,26 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         target = Path(os.path.realpath(path))
         mode = _checked_mode(target)
         _remove_abandoned(target.parent)
-        temporary = target.parent / _temporary_name(path)
+        # The ending, by which writers choose format and compression: `.csv`, `.csv.gz`.
+        ending = "".join(path.suffixes[-2:])
+        ending = ending if len(ending) <= LONGEST_ENDING else ""
+        name = f".bayespca-{_machine()}-{os.getpid()}-{secrets.token_hex(8)}{ending}"
+        temporary = target.parent / name
         temporary.touch(exist_ok=False)
     try:
         with _about(path, every=False):
             yield temporary
         with _about(path, every=True):
-            _settle(temporary, mode)
+            with open(temporary, "r+b") as file:
+                # Wait until the contents are on the disk.
+                os.fsync(file.fileno())
+            if mode is not None:
+                temporary.chmod(mode)
             os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-
-
-def _temporary_name(path: Path) -> str:
-    return f".bayespca-{_machine()}-{os.getpid()}-{secrets.token_hex(8)}{_ending(path)}"
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -117,20 +121,6 @@ def _checked_mode(target: Path) -> int | None:
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "it is write-protected; choose another name")
     return stat.S_IMODE(found)
-
-
-def _ending(path: Path) -> str:
-    """The ending by which writers choose format and compression: `.csv`, `.csv.gz`."""
-    ending = "".join(path.suffixes[-2:])
-    return ending if len(ending) <= LONGEST_ENDING else ""
-
-
-def _settle(temporary: Path, mode: int | None) -> None:
-    """Wait until the contents are on the disk, and set the permissions of the file."""
-    with open(temporary, "r+b") as file:
-        os.fsync(file.fileno())
-    if mode is not None:
-        temporary.chmod(mode)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -41,15 +41,9 @@ Half = tuple[Spectrum, Callable[[int], FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """Results of the half samples.
-
-    Attributes
-    ----------
-    ranks
-        The rank of each half.
-    overlaps
-        For each half and each component of the whole sample, the squared cosine of the angle
-        between the component and the subspace of the half's directions: (halves, k).
+    """The rank of each half sample; and `overlaps` (halves, k): for each half and each component of
+    the whole sample, the squared cosine of the angle between the component and the subspace of the
+    half's directions.
     """
 
     ranks: Counts
@@ -99,11 +93,19 @@ def of_halves(
 
 
 def _by_columns(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
-    sums = [_sums_of(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]
+    sums = []
+    for chosen in _blocks(rows.n_samples, rng):
+        Z = rows.values[chosen]
+        r = np.ones(len(Z)) if rows.level is None else rows.level[chosen]
+        sums.append(_Sums(len(Z), Z.T @ Z, r @ Z, float(r @ r)))
     start = _leading_of(np.sum([one.gram for one in sums], axis=0), len(rows.directions))
     for chosen in _halves_of(len(sums), rng):
         half = [sums[b] for b in chosen]
-        G = _centred(np.sum([one.gram for one in half], axis=0), half, rows.level is not None)
+        G = np.sum([one.gram for one in half], axis=0)
+        if rows.level is not None:
+            # Values are about the mean of all rows, so little cancels.
+            total = np.sum([one.total for one in half], axis=0)
+            G = G - np.outer(total, total) / sum(one.weight for one in half)
         eigen = _decomposed(G, start)
         spectrum = spectrum_of_squares(
             eigen.values[::-1], rows.shape(sum(one.n for one in half)), float(np.trace(G))
@@ -119,20 +121,6 @@ class _Sums:
     gram: FloatArray
     total: FloatArray
     weight: float
-
-
-def _sums_of(rows: WhiteRows, chosen: NDArray[np.intp]) -> _Sums:
-    Z = rows.values[chosen]
-    r = np.ones(len(Z)) if rows.level is None else rows.level[chosen]
-    return _Sums(len(Z), Z.T @ Z, r @ Z, float(r @ r))
-
-
-def _centred(G: FloatArray, half: list[_Sums], center: bool) -> FloatArray:
-    """G without the mean of these rows; values are about the mean of all, so little cancels."""
-    if not center:
-        return G
-    total = np.sum([one.total for one in half], axis=0)
-    return G - np.outer(total, total) / sum(one.weight for one in half)
 
 
 # --- more columns than rows --------------------------------------------------------------------
@@ -168,21 +156,25 @@ def _by_products(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
     """Halves by products of blocks of rows with their directions, without a Gram matrix."""
     seed, k = int(rng.integers(2**31)), len(rows.directions)
     start = randomized_svd(rows.values, k + BEYOND, n_iter=2, random_state=seed)[2].T
-    blocks = [_part(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]
+    blocks = [
+        replace(
+            rows,
+            values=rows.values[chosen],
+            level=None if rows.level is None else rows.level[chosen],
+        )
+        for chosen in _blocks(rows.n_samples, rng)
+    ]
     for chosen in _halves_of(len(blocks), rng):
         half = [blocks[b] for b in chosen]
         T, own = _along(half, start), start
+        ends = np.cumsum([len(part.values) for part in half])[:-1]
         for _ in range(ROUNDS):
-            own = np.linalg.qr(_back(half, T))[0]
+            back = zip(half, np.split(T, ends), strict=True)
+            own = np.linalg.qr(np.sum([part.values.T @ t for part, t in back], axis=0))[0]
             T = _along(half, own)
         eigen, n = Eigen.of(T.T @ T), sum(len(part.values) for part in half)
         spectrum = spectrum_of_squares(eigen.values[::-1], rows.shape(n), _squares(half))
         yield spectrum, partial(_cosines, eigen, rows.directions @ own)
-
-
-def _part(rows: WhiteRows, chosen: NDArray[np.intp]) -> WhiteRows:
-    level = None if rows.level is None else rows.level[chosen]
-    return WhiteRows(rows.values[chosen], level, rows.directions)
 
 
 def _along(half: list[WhiteRows], V: FloatArray) -> FloatArray:
@@ -193,13 +185,6 @@ def _along(half: list[WhiteRows], V: FloatArray) -> FloatArray:
         return T
     r = np.concatenate(levels)
     return T - np.outer(r, (r @ T) / (r @ r))
-
-
-def _back(half: list[WhiteRows], T: FloatArray) -> FloatArray:
-    """ZᵀT."""
-    ends = np.cumsum([len(part.values) for part in half])[:-1]
-    pairs = zip(half, np.split(T, ends), strict=True)
-    return np.sum([part.values.T @ own for part, own in pairs], axis=0)
 
 
 def _squares(half: list[WhiteRows]) -> float:

@@ -16,7 +16,7 @@ from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray, Input
 from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
-from bayespca.linear.data import Decomposed, decomposed
+from bayespca.linear.fit import Decomposed, decomposed
 from bayespca.linear.scaled import fit as scaled
 from bayespca.linear.scaled.cells import GRAM
 from bayespca.linear.scaled.data import NoisyTable

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.linear.posterior import with_ranks
+from bayespca.linear.fit import with_ranks
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit

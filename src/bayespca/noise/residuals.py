@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.linear.scaled.data import NoisyTable
-from bayespca.linear.scaled.neighbours import best_phi
-from bayespca.linear.scaled.squares import products_of_columns
-from bayespca.linear.scaled.whitening import Whitening
+from bayespca.linear.scaled.data import NoisyTable, Whitening
+from bayespca.linear.scaled.squares import best_phi, products_of_columns
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit

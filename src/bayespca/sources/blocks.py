@@ -19,9 +19,8 @@ from numpy.lib import array_utils
 
 from bayespca.arrays.types import Input, Numbers
 from bayespca.io.array_files import mapped
-from bayespca.io.endings import PARQUET
 from bayespca.io.files import open_file
-from bayespca.io.records import File, Layout, Table, float_type, rows_per_block
+from bayespca.io.records import PARQUET, File, Layout, Table, float_type, rows_per_block
 
 from .errors import IncompleteData, UnusableData
 from .finite import first_not_finite, not_finite

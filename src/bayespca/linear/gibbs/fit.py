@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import ParamSpec, TypeVar
 
@@ -15,9 +16,7 @@ from bayespca.inference.chains import Schedule, kept_states
 from bayespca.inference.loop import Callback, Info
 from bayespca.lowrank.variational import Hyper
 
-from .data import GibbsData
-from .start import start
-from .step import GibbsState, log_joint, sweep
+from .step import GibbsData, GibbsState, log_joint, start, sweep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,48 +85,31 @@ def fit(
         mu=np.empty((*shape, data.d)),
         log_joint=np.empty(shape),
     )
-    chains = Chains(data, scaled, schedule, callback)
+    unit, numbers = data.unit, count(1)
+
+    def swept(state: GibbsState, rng: np.random.Generator) -> GibbsState:
+        state = _precise(sweep, state, data, scaled, rng)
+        if callback is not None:
+            energy = -float(_precise(log_joint, state, data, scaled))
+            info = Info(energy, q, float(unit**2 / state.tau), n_steps=schedule.n_sweeps)
+            # Floating-point errors in the callback do not concern the chain.
+            with np.errstate(divide="warn", over="warn", invalid="warn"):
+                callback(next(numbers), info)
+        return state
+
+    def store(at: tuple[int, int], state: GibbsState) -> None:
+        draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
+        draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
+        draws.log_joint[at] = log_joint(state, data, scaled)
+
     # The matrices are small, and results must not depend on the number of threads.
     with one_blas_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
         for chain, rng in enumerate(rngs):
-            chains.fill(draws, chain, q, rng)
+            first = _precise(start, data, q, scaled, rng)
+            kept = kept_states(first, partial(swept, rng=rng), schedule)
+            for draw, state in enumerate(kept):
+                _precise(store, (chain, draw), state)
     return draws
-
-
-class Chains:
-    """Runs chains and stores their draws, in the units of the data."""
-
-    def __init__(
-        self, data: GibbsData, prior: Hyper, schedule: Schedule, callback: Callback | None
-    ) -> None:
-        self.data, self.prior, self.schedule, self.callback = data, prior, schedule, callback
-        self.numbers = count(1)
-
-    def fill(self, draws: GibbsDraws, chain: int, q: int, rng: np.random.Generator) -> None:
-        state = _precise(start, self.data, q, self.prior, rng)
-        kept = kept_states(state, lambda last: self.swept(last, rng), self.schedule)
-        for draw, state in enumerate(kept):
-            _precise(self.store, draws, (chain, draw), state)
-
-    def store(self, draws: GibbsDraws, at: tuple[int, int], state: GibbsState) -> None:
-        unit = self.data.unit
-        draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
-        draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
-        draws.log_joint[at] = log_joint(state, self.data, self.prior)
-
-    def swept(self, state: GibbsState, rng: np.random.Generator) -> GibbsState:
-        state = _precise(sweep, state, self.data, self.prior, rng)
-        if self.callback is not None:
-            info = _precise(self.info, state)
-            # Floating-point errors in the callback do not concern the chain.
-            with np.errstate(divide="warn", over="warn", invalid="warn"):
-                self.callback(next(self.numbers), info)
-        return state
-
-    def info(self, state: GibbsState) -> Info:
-        energy = -float(log_joint(state, self.data, self.prior))
-        noise = float(self.data.unit**2 / state.tau)
-        return Info(energy, state.W.shape[1], noise, n_steps=self.schedule.n_sweeps)
 
 
 def _precise(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

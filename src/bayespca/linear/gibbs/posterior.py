@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 from bayespca.arrays.signs import fixed_signs
@@ -17,9 +18,8 @@ from bayespca.spectrum import closed_form
 from bayespca.spectrum.records import Advice, Status, samples
 from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
 
-from .alignment import matched, principal_axes, turned
-from .data import GibbsData
 from .fit import GibbsDraws
+from .step import GibbsData
 
 # Draws, or rows, in a block.
 BLOCK = 256
@@ -250,8 +250,9 @@ def score_std(found: ScoreMap, centred: FloatArray) -> FloatArray:
 
 def log_density(draws: GibbsDraws, X: FloatArray) -> FloatArray:
     """log of the mean over draws of N(t | μ, WWᵀ + τ⁻¹I), for each row."""
+    each = list(zip(*_flat(draws), strict=True))
     parts = [
-        logsumexp([_log_density(X[i : i + BLOCK], *draw) for draw in _single(draws)], axis=0)
+        logsumexp([_log_density(X[i : i + BLOCK], *draw) for draw in each], axis=0)
         for i in range(0, len(X), BLOCK)
     ]
     return np.concatenate(parts) - np.log(draws.size)
@@ -296,11 +297,6 @@ def _blocks(draws: GibbsDraws) -> Iterator[tuple[FloatArray, FloatArray, FloatAr
         yield W[i : i + BLOCK], tau[i : i + BLOCK], mu[i : i + BLOCK]
 
 
-def _single(draws: GibbsDraws) -> Iterator[tuple[FloatArray, float, FloatArray]]:
-    for W, tau, mu in zip(*_flat(draws), strict=True):
-        yield W, float(tau), mu
-
-
 # --- the prior and the units of the data ---------------------------------------------------------
 
 
@@ -328,3 +324,44 @@ def prior_advice(data: GibbsData, prior: Hyper) -> tuple[Advice, ...]:
             )
         )
     return tuple(found)
+
+
+# --- alignment of draws ------------------------------------------------------------------------
+#
+# W is known only up to rotations, order and signs: only WWᵀ is identified. The signs of its
+# eigenvectors and, where eigenvalues are close, their order differ between draws; `matched` fixes
+# both and leaves everything else as drawn, so that the spread is that of the principal axes.
+# `turned` rotates W onto a reference, so that the remaining spread excludes rotations within the
+# subspace.
+
+
+def principal_axes(W: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues of WWᵀ of each draw, descending (…, q), and eigenvectors as rows (…, q, d)."""
+    values, vectors = np.linalg.eigh(np.swapaxes(W, -1, -2) @ W)
+    values, vectors = np.maximum(values[..., ::-1], 0), vectors[..., ::-1]
+    lengths = np.sqrt(values)[..., None]
+    axes = np.swapaxes(W @ vectors, -1, -2) / np.where(lengths > 0, lengths, 1)
+    return values, axes
+
+
+def matched(axes: FloatArray, reference: FloatArray) -> FloatArray:
+    """Rows of each draw (…, k, d) in the order and with the signs nearest to those of a reference.
+
+    The order is the assignment that maximises the sum of |cosines|.
+    """
+    found = np.empty_like(axes)
+    for at in np.ndindex(axes.shape[:-2]):
+        cosines = reference @ axes[at].T
+        rows, columns = linear_sum_assignment(-np.abs(cosines))
+        signs = np.where(cosines[rows, columns] < 0, -1.0, 1.0)
+        found[at] = signs[:, None] * axes[at][columns]
+    return found
+
+
+def turned(W: FloatArray, reference: FloatArray) -> FloatArray:
+    """WQ of each draw, (…, d, q) to (…, d, k), nearest to a reference (d, k) with QᵀQ = I.
+
+    Orthogonal Procrustes: Q = UVᵀ of the singular vectors of Wᵀ·reference.
+    """
+    U, _, Vt = np.linalg.svd(np.swapaxes(W, -1, -2) @ reference, full_matrices=False)
+    return W @ (U @ Vt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,15 +20,24 @@ from bayespca.arrays.parallel import by_shares, in_turn
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.decomposing import decompose, is_for_products
 from bayespca.lowrank.filtering import filtered, unfiltered
-from bayespca.spectrum.records import Spectrum
 
-from . import refining
-from .data import Near, NoisyTable, Solve, Whitened
-from .multiplied import whitened_by_products
-from .rows import forms_of_centred, forms_of_rows, sums_of_centred
-from .solving import InRounds
-from .weighted import gram_and_total, whitened_by_gram
-from .whitening import Whitening
+from .data import (
+    Near,
+    NoisyTable,
+    Solve,
+    Whitened,
+    Whitening,
+    forms_of_centred,
+    forms_of_rows,
+    sums_of_centred,
+)
+from .decomposition import (
+    InRounds,
+    gram_and_total,
+    refined,
+    whitened_by_gram,
+    whitened_by_products,
+)
 
 T = TypeVar("T")
 
@@ -60,41 +69,42 @@ class CellTable(NoisyTable):
             return None
         values = self.values[::step, :]
         mean = mean_of(values) if self.centred else self.mean
-        known = None if self.known is None else self.known[::step]
-        n = int(values.shape[0])
-        sample = replace(self, values=values, n_samples=n, mean=mean, known=known)
-        return replace(sample, known_squares=None)
+        return replace(
+            self,
+            values=values,
+            n_samples=int(values.shape[0]),
+            mean=mean,
+            known=None if self.known is None else self.known[::step],
+            known_squares=None,
+        )
 
     def projections(
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         if self._is_host and not whitening.phi:
-            return self._projected(whitening.columns.precision, W.T, location, weights)
+            mean, precision = self.mean + location, whitening.columns.precision
+
+            def of_share(share: slice) -> tuple[FloatArray, FloatArray]:
+                return forms_of_centred(self.values[share], mean, precision, W.T, weights)
+
+            return _in_order(by_shares(of_share, self.n_samples, cells_per_row=self.p))
         across = to_namespace(np.ascontiguousarray(W.T), self.values)
         root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             z = filtered(self._centred(rows, location) * root, whitening.phi)
-            return _of_rows(z, across, weights)
+            if is_numpy_array(z):
+                return forms_of_rows(z, across, weights)
+            xp = array_namespace(z)
+            return to_numpy(xp.sum(z * z, axis=1)), to_numpy(xp.matmul(z, across)) ** 2 @ weights
 
         return _in_order(in_blocks(self.values, work))
-
-    def _projected(
-        self, precision: FloatArray, W: FloatArray, location: FloatArray, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        mean = self.mean + location
-
-        def work(share: slice) -> tuple[FloatArray, FloatArray]:
-            return forms_of_centred(self.values[share], mean, precision, W, weights)
-
-        return _in_order(by_shares(work, self.n_samples, cells_per_row=self.p))
 
     def column_squares(self, precision: FloatArray) -> FloatArray:
         xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
 
         def work(rows: slice) -> FloatArray:
-            block = self._centred(rows, np.zeros(self.p))
-            return to_numpy(xp.matmul(weights[rows], block * block))
+            return to_numpy(xp.matmul(weights[rows], self._centred(rows) ** 2))
 
         return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
 
@@ -102,40 +112,55 @@ class CellTable(NoisyTable):
         xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
 
         def work(rows: slice) -> FloatArray:
-            block = self._centred(rows, np.zeros(self.p))
-            return to_numpy(xp.matmul(block * block, weights))
+            return to_numpy(xp.matmul(self._centred(rows) ** 2, weights))
 
         return np.concatenate(list(in_blocks(self.values, work))).astype(np.float64, copy=False)
 
-    def _centred(self, rows: slice, location: FloatArray) -> Array:
+    def _centred(self, rows: slice, location: FloatArray | float = 0.0) -> Array:
         return self.values[rows, :] - to_namespace(self.mean + location, self.values)
 
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
-        if self._is_tall and not whitening.phi:
-            return self._by_gram(whitening, solve)
-        engine = self.engine
-        if self._multiplies and not whitening.phi:
-            found = self._by_products(whitening, solve)
-            if found is not None:
-                return found
-            engine = "gram"
+        (n, p), engine = (self.n_samples, self.p), self.engine
+        if self._is_host and not whitening.phi:
+            # For tall data a weighted Gram matrix is the least work, for others products with them.
+            if n > p and p <= GRAM and engine in ("auto", "gram"):
+                return self._by_gram(whitening, solve)
+            if engine == "auto" and is_for_products(self.values):
+                found = self._by_products(whitening, solve)
+                if found is not None:
+                    return found
+                engine = "gram"
         location = self._location(whitening)
         V = self._scaled(whitening, location)
         Z = filtered(V, whitening.phi)
         answer = InRounds(solve, less=self.centred)
         basis = decompose(Z, plan=answer.plan, center=False, engine=engine)
         spectrum, solution = answer.of(basis.spectrum)
-        W = basis.right(solution.rank)
-        sums = _sums(V, Z, W, spectrum, whitening.phi)
+        W, beside = basis.right(solution.rank), np.zeros(p - 1)
+        if whitening.phi:
+            xp = array_namespace(V)
+
+            def work(rows: slice) -> FloatArray:
+                return to_numpy(xp.matmul(V[rows, :].T, xp.matmul(Z[rows, :], W.T)))
+
+            cross = np.asarray(sum(in_blocks(V, work)), dtype=np.float64)
+            beside = _total(V, lambda v: v[:, 1:] * v[:, :-1])
+        else:
+            # Right singular vectors: VᵀVw = γ²w.
+            gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
+            cross = np.asarray(to_numpy(W).T * gamma**2, dtype=np.float64)
         components = np.asarray(to_numpy(W), dtype=np.float64)
         return Whitened(
             spectrum,
             solution,
             components=components,
             loadings=unfiltered(components, whitening.phi),
+            squares=_total(V, lambda v: v * v),
+            beside=beside,
+            cross=cross,
+            rows=None,
             location=location,
             engine=basis.engine,
-            **sums,
         )
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
@@ -144,7 +169,7 @@ class CellTable(NoisyTable):
         return self._is_host and large and self.engine == "auto" and not whitening.phi
 
     def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
-        return refining.refined(self.values, self, whitening, solve, near)
+        return refined(self.values, self, whitening, solve, near)
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -161,16 +186,6 @@ class CellTable(NoisyTable):
         """Whether the data are a NumPy array of float64."""
         return is_float64(self.values)
 
-    @property
-    def _is_tall(self) -> bool:
-        """Whether a weighted Gram matrix is the least work."""
-        return self._is_host and self.n_samples > self.p <= GRAM and self.engine in ("auto", "gram")
-
-    @property
-    def _multiplies(self) -> bool:
-        """Whether products with the data are the least work."""
-        return self._is_host and self.engine == "auto" and is_for_products(self.values)
-
     def _by_products(self, whitening: Whitening, solve: Solve) -> Whitened | None:
         if whitening.rows is None:
             sums = np.zeros(self.p), self.squares
@@ -182,7 +197,12 @@ class CellTable(NoisyTable):
         """Whitened data by the Gram matrix of the rows, without a whitened copy of them."""
         rows, columns = whitening.rows, np.sqrt(whitening.columns.precision)
         root = np.ones(self.n_samples) if rows is None else np.sqrt(rows.precision)
-        sums = _gram_and_total(self.values, self.mean, columns, root)
+
+        def work(share: slice) -> tuple[FloatArray, FloatArray]:
+            return gram_and_total(self.values[share], root[share], self.mean, columns)
+
+        grams, totals = zip(*by_shares(work, self.n_samples, cells_per_row=self.p), strict=True)
+        sums = np.sum(grams, axis=0), np.sum(totals, axis=0)
         return whitened_by_gram(self, whitening, solve, sums, "gram")
 
     def _location(self, whitening: Whitening) -> FloatArray:
@@ -193,7 +213,7 @@ class CellTable(NoisyTable):
         weights = to_namespace(w / w.sum() - 1 / w.size, self.values)
 
         def work(rows: slice) -> FloatArray:
-            return to_numpy(xp.matmul(weights[rows], self._centred(rows, np.zeros(self.p))))
+            return to_numpy(xp.matmul(weights[rows], self._centred(rows)))
 
         return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
 
@@ -217,33 +237,6 @@ class CellTable(NoisyTable):
         return V
 
 
-def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, phi: float) -> dict[str, Any]:
-    """Sums over the rows of whitened data."""
-    found: dict[str, Any] = {
-        "rows": None,
-        "beside": np.zeros(V.shape[1] - 1),
-        "squares": _total(V, lambda v: v * v),
-    }
-    if not phi:
-        # Right singular vectors: VᵀVw = γ²w.
-        gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
-        return found | {"cross": np.asarray(to_numpy(W).T * gamma**2, dtype=np.float64)}
-    xp = array_namespace(V)
-    crosses = in_blocks(
-        V, lambda rows: to_numpy(xp.matmul(V[rows, :].T, xp.matmul(Z[rows, :], W.T)))
-    )
-    found["beside"] = _total(V, lambda v: v[:, 1:] * v[:, :-1])
-    return found | {"cross": np.asarray(sum(crosses), dtype=np.float64)}
-
-
-def _of_rows(z: Array, W: Array, weights: FloatArray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares of some rows, and weighted squares of their scores."""
-    xp = array_namespace(z)
-    if is_numpy_array(z):
-        return forms_of_rows(z, W, weights)
-    return to_numpy(xp.sum(z * z, axis=1)), to_numpy(xp.matmul(z, W)) ** 2 @ weights
-
-
 def _in_order(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArray, FloatArray]:
     """Results for all rows in float64, from those of parts of the rows."""
     squares, forms = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -255,18 +248,6 @@ def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:
     xp = array_namespace(V)
     parts = in_blocks(V, lambda rows: to_numpy(xp.sum(of_cells(V[rows, :]), axis=0)))
     return np.asarray(sum(parts), dtype=np.float64)
-
-
-def _gram_and_total(
-    X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """As `gram_and_total`, with a thread for each share of the rows."""
-
-    def work(share: slice) -> tuple[FloatArray, FloatArray]:
-        return gram_and_total(X[share], rows[share], shift, columns)
-
-    grams, totals = zip(*by_shares(work, len(X), cells_per_row=X.shape[1]), strict=True)
-    return np.sum(grams, axis=0), np.sum(totals, axis=0)
 
 
 def step_of_sample(n: int, p: int) -> int | None:

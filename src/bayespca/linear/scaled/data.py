@@ -7,41 +7,43 @@ cell and given to an engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NotRequired, Protocol, TypedDict, Unpack
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Floats
 from bayespca.engines import gram
 from bayespca.lowrank.filtering import filtered_gram, transposed, unfiltered
 from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.records import Solution, Spectrum, samples
 from bayespca.spectrum.tolerances import RESOLUTION_OF_SQUARES
 
-from .rows import RowForms, weights_of_scores
-from .whitening import Whitening
-
 # Data with no more cells are small.
 FEW_CELLS = 1000
+# Bytes of a block of rows, which is read several times while it is in the cache, and its fewest
+# rows.
+BLOCK, FEWEST = 1 << 18, 64
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """v_ij = (x_ij − μⱼ)/√(uᵢvⱼ), filtered along the features with φ (`lowrank.filtering`).
+
+    `rows` is None where all are equal.
+    """
+
+    columns: Scales
+    rows: Scales | None = None
+    phi: float = 0.0
 
 
 class Solve(Protocol):
     """A closed form."""
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution: ...
-
-
-class _Sums(TypedDict):
-    """Fields of `Whitened` that do not follow from its components."""
-
-    squares: FloatArray
-    cross: FloatArray
-    location: FloatArray
-    engine: str
-    basis: NotRequired[FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ class Whitened:
         The engine that ran.
     basis
         Directions to start from when the noise changes a little: (b, p). None after a
-        decomposition; with a basis components were refined (`refining`), and some may be missing.
+        decomposition; with a basis components were refined (`decomposition.refined`), and some may
+        be missing.
     """
 
     spectrum: Spectrum
@@ -86,16 +89,31 @@ class Whitened:
 
     @classmethod
     def unfiltered(
-        cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Unpack[_Sums]
+        cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Any
     ) -> Whitened:
         """Whitened data without a filter, for noise that is not correlated: Z is V."""
         apart = np.zeros(W.shape[1] - 1)
         return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 
     @property
+    def gamma(self) -> FloatArray:
+        """Singular values of the components."""
+        return self.spectrum.singular_values[: len(self.components)] * self.spectrum.scale
+
+    @property
+    def kept(self) -> FloatArray:
+        """Shrinkage of the components, γ̂/γ."""
+        return self.solution.shrunk_singular_values / self.gamma
+
+    @property
     def weights_of_scores(self) -> FloatArray:
-        """Factors of squared scores in `RowForms`."""
-        return weights_of_scores(self.spectrum, self.solution, self.components.shape[1])
+        """Factors of squared scores in `explained`, `uncertain` and `leverage` of rows: (k, 3)."""
+        k, moments, s2 = self.solution.rank, self.solution.moments, self.solution.noise_variance
+        gamma, kept, p = self.gamma, self.kept, self.components.shape[1]
+        spread = p * moments.variance_b[:k] / s2 if s2 else np.zeros(k)
+        size = (moments.mean_a[:k] / gamma) ** 2
+        uncertain = size * (spread + inverse(moments.prior_variance_a)[:k])
+        return np.stack([kept * (2 - kept), uncertain, kept / gamma**2], axis=1)
 
 
 class Near(NamedTuple):
@@ -146,12 +164,6 @@ class NoisyTable(ABC):
         found[..., self.live] = values
         return found
 
-    def mean_of_all(self, location: FloatArray) -> FloatArray:
-        """Means of all columns, with those that vary moved by `location`."""
-        found = self.mean_of_row.copy()
-        found[self.live] = (self.mean + location) * self.units
-        return found
-
     @property
     @abstractmethod
     def matrix(self) -> FloatArray:
@@ -171,8 +183,9 @@ class NoisyTable(ABC):
         if whitening.rows is None or found.rows is not None:
             return found
         W, weights = found.components, found.weights_of_scores
-        parts = self.projections(whitening, W, found.location, weights)
-        return replace(found, rows=RowForms.of(*parts, whitening.rows.precision))
+        squares, forms = self.projections(whitening, W, found.location, weights)
+        w = whitening.rows.precision
+        return replace(found, rows=RowForms(squares * w, *(forms.T * w)))
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
         """Whether refining `size` directions takes much less time than a decomposition."""
@@ -191,15 +204,15 @@ class NoisyTable(ABC):
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ of rows, not weighted by their noise: (n,), (n, m)."""
-        raise TypeError("projections need the rows, but only sums are stored")
+        raise TypeError("a Gram matrix does not contain its rows")
 
-    @abstractmethod
     def row_squares(self, precision: FloatArray) -> FloatArray:
         """Σⱼ(x_ij − meanⱼ)²·precisionⱼ of each row."""
+        raise TypeError("a Gram matrix does not contain its rows")
 
-    @abstractmethod
     def column_squares(self, precision: FloatArray) -> FloatArray:
         """Σᵢ(x_ij − meanⱼ)²·precisionᵢ of each column."""
+        raise TypeError("a Gram matrix does not contain its rows")
 
     @property
     def is_small(self) -> bool:
@@ -241,12 +254,6 @@ class GramTable(TableWithGram):
 
     engine: str = "gram"
 
-    def row_squares(self, precision: FloatArray) -> FloatArray:
-        raise TypeError("a Gram matrix does not contain its rows")
-
-    def column_squares(self, precision: FloatArray) -> FloatArray:
-        raise TypeError("a Gram matrix does not contain its rows")
-
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         root, phi = np.sqrt(whitening.columns.precision), whitening.phi
         V = self.gram * root[:, None] * root
@@ -281,3 +288,75 @@ def spectrum_of_squares(values: FloatArray, shape: tuple[int, int], total: float
     squares = np.maximum(values[: min(shape)], 0.0)
     total = max(total, float(squares.sum()))
     return Spectrum(np.sqrt(squares), shape, total, resolution=RESOLUTION_OF_SQUARES)
+
+
+# --- sums over rows ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RowForms:
+    """Sums for each of the whitened rows zᵢ with scores tᵢₕ = zᵢᵀwₕ: (n,) each.
+
+    Attributes
+    ----------
+    squares
+        ‖zᵢ‖².
+    explained
+        Part of them that components explain: Σₕtᵢₕ²·s(2 − s), with shrinkage s.
+    uncertain
+        Contribution of uncertain loadings and of the prior of the scores, at the means of the
+        scores and in units of the noise:
+        Σₕaᵢₕ²·(p·var(b)/σ² + 1/cₐ²).
+    leverage
+        Share of their noise that components explain: Σₕtᵢₕ²·s/γ².
+    """
+
+    squares: FloatArray
+    explained: FloatArray
+    uncertain: FloatArray
+    leverage: FloatArray
+
+
+def forms_of_rows(z: Floats, W: Floats, weights: FloatArray) -> tuple[Floats, FloatArray]:
+    """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ, with w in the columns of W."""
+    return np.einsum("ij,ij->i", z, z), (z @ W) ** 2 @ weights
+
+
+def forms_of_centred(
+    X: FloatArray, mean: FloatArray, precision: FloatArray, W: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """`forms_of_rows` of rows less their mean, times the roots of the columns' precisions."""
+    squares, scores = np.empty(len(X)), np.empty((len(X), W.shape[1]))
+    across = np.sqrt(precision)[:, None] * W
+    for part, x in centred_blocks(X, mean):
+        np.matmul(x, across, out=scores[part])
+        np.matmul(np.multiply(x, x, out=x), precision, out=squares[part])
+    scores *= scores
+    return squares, scores @ weights
+
+
+def sums_of_centred(
+    X: FloatArray, mean: FloatArray, w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Σw·x and Σw·x² of rows less their mean, for each column."""
+    total, squares = np.zeros(mean.size), np.zeros(mean.size)
+    for part, x in centred_blocks(X, mean):
+        total += w[part] @ x
+        squares += w[part] @ np.multiply(x, x, out=x)
+    return total, squares
+
+
+def centred_blocks(X: FloatArray, mean: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    """Blocks of rows less their mean; each overwrites the one before."""
+    n, p = X.shape
+    size = max(FEWEST, BLOCK // (8 * p))
+    room = np.empty((size, p))
+    for i in range(0, n, size):
+        part = slice(i, min(i + size, n))
+        yield part, np.subtract(X[part], mean, out=room[: part.stop - i])
+
+
+def inverse(variances: FloatArray) -> FloatArray:
+    """1/c², 0 where there is no proper prior."""
+    proper = np.isfinite(variances) & (variances > 0)
+    return np.where(proper, 1 / np.where(proper, variances, 1.0), 0.0)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bayespca import inference
+from bayespca.arrays.namespaces import array_namespace, to_namespace
+from bayespca.arrays.signs import signs_of
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model
 from bayespca.inference.result import Fit
-from bayespca.linear.posterior import with_solution
+from bayespca.linear.fit import with_solution
+from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.noise_models import NoiseModel
-from bayespca.lowrank.records import PCAFit, PCAPosterior
-from bayespca.lowrank.scales import learned, most_likely
+from bayespca.lowrank.posterior import from_solution
+from bayespca.lowrank.records import NoiseFound, PCAFit, PCAPosterior
+from bayespca.lowrank.scales import learned, most_likely, nats_per_component, probability_of_outlier
+from bayespca.lowrank.tails import Tails
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
-from .posterior import noise_found, posterior_of
 from .start import start
-from .step import Estimate, ScaledState, mean_noise, step
+from .step import Rounds, ScaledState, mean_noise, stationary
 
 
 def fit(
@@ -33,22 +37,16 @@ def fit(
     other: PCAFit | None = None,
 ) -> PCAFit:
     """Fit complete data with a noise model, starting from a fit of other rows if there is one."""
-    if noise.neighbours:
-        check_neighbours(table)
-    return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
-
-
-def check_neighbours(data: NoisyTable) -> None:
-    """Raise ValueError unless all features vary and there are at least three."""
-    p = data.mean_of_row.size
-    if data.p < p:
-        constant = np.setdiff1d(np.arange(p), data.live)
+    p = table.mean_of_row.size
+    if noise.neighbours and table.p < p:
+        constant = np.setdiff1d(np.arange(p), table.live)
         raise ValueError(
             f"noise='autoregressive' needs every feature to vary; feature {constant[0]} (counting "
             "from 0) is constant: leave it out."
         )
-    if p < 3:
+    if noise.neighbours and p < 3:
         raise ValueError(f"noise='autoregressive' needs at least three features, got {p}.")
+    return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
 
 
 @dataclass(frozen=True)
@@ -65,20 +63,36 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return True
 
     def start(self, data: NoisyTable, rng: np.random.Generator) -> ScaledState:
-        return start(data, self.noise, self.form, self._estimate, self.other)
+        return start(self._rounds(data), self.other)
 
     def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
-        return step(state, data, self.noise, self.form, self._estimate, self.tol)
+        return self._rounds(data, self.tol).step(state)
 
-    @property
-    def _estimate(self) -> Estimate:
-        return most_likely if self.form.method.needs_rank else learned
+    def _rounds(self, data: NoisyTable, tol: float = 0.0) -> Rounds:
+        estimate = most_likely if self.form.method.needs_rank else learned
+        return Rounds(data, self.noise, self.form, estimate, tol)
 
     def digests(self, data: NoisyTable) -> Sequence[Any]:
         return [data.mean, data.matrix]
 
     def posterior(self, state: ScaledState, data: NoisyTable) -> PCAPosterior:
-        return posterior_of(state, data)
+        """The posterior of the whitened data, whose feature scales include the whitening."""
+        like, found, whitening = data.like, state.found, state.whitening
+        rows = whitening.rows
+        scale = data.spread_out(np.sqrt(whitening.columns.variance) * data.units, 1.0)
+        components = to_namespace(data.spread_out(found.components, 0.0), like)
+        mean = data.mean_of_row.copy()
+        mean[data.live] = (data.mean + found.location) * data.units
+        posterior = from_solution(
+            found.solution,
+            components=components * signs_of(unfiltered(components, whitening.phi))[:, None],
+            gamma=found.spectrum.singular_values * found.spectrum.scale,
+            mean=to_namespace(mean, like, array_namespace(like).float64),
+            scale=to_namespace(scale, like),
+            M=data.M,
+        )
+        tails = Tails() if rows is None else Tails(rows.shape, rows.rate)
+        return replace(posterior, correlation=whitening.phi, tails=tails)
 
     def offset(self, data: NoisyTable) -> float:
         return data.M * float(np.log(data.units).sum())
@@ -100,5 +114,23 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
             noise_variance=mean_noise(state, data.known) * data.unit**2,
             n_samples=data.n_samples,
             engine=state.found.engine,
-            noise=noise_found(state, data, self.noise),
+            noise=self._noise_found(state, data),
+        )
+
+    def _noise_found(self, state: ScaledState, data: NoisyTable) -> NoiseFound:
+        """The noise of features averaged over samples, and that of samples over features."""
+        whitening, mean = state.whitening, mean_noise(state, data.known)
+        rows, columns = whitening.rows, whitening.columns
+        of_rows = stationary(state) * float((columns.variance * data.units**2).mean())
+        features = mean * columns.variance / columns.variance.mean()
+        # With changed units, scales of columns do not show that noise is equal.
+        differ = self.noise.columns or data.unit != 1.0
+        return NoiseFound(
+            name=self.noise.name,
+            features=data.spread_out(features * data.units**2, 0.0) if differ else None,
+            samples=None if rows is None else of_rows * rows.variance,
+            degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
+            correlation=whitening.phi,
+            outliers=None if rows is None else probability_of_outlier(rows),
+            per_component=nats_per_component(rows, columns),
         )

@@ -25,10 +25,8 @@ from bayespca.sources.sums import added
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
 
 from .cells import CellTable, mean_of, step_of_sample
-from .data import NoisyTable, Solve, TableWithGram, Whitened
-from .rows import forms_of_rows
-from .weighted import gram_and_total, whitened_by_gram
-from .whitening import Whitening
+from .data import NoisyTable, Solve, TableWithGram, Whitened, Whitening, forms_of_rows
+from .decomposition import gram_and_total, whitened_by_gram
 
 
 @dataclass(frozen=True, eq=False)

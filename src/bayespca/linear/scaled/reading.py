@@ -89,7 +89,15 @@ def _from_afar(X: Any, read: _Read, *, rows: bool, rounded: Partitions | None) -
 
     `rounded` are the data from which to estimate rounding, if it is not known.
     """
-    state = _moments(X, rows=rows)
+    if where_of(X) is Where.PARTITIONS:
+        state = map_reduce.moments(X)
+    elif rows:
+        raise UnusableData(
+            "noise variances of rows need data in memory or on Dask: use noise='per-feature' or "
+            "'isotropic' for data that are read in blocks."
+        )
+    else:
+        state = streaming.moments(X)
     if state.scatter is None:
         dense = np.concatenate(state.rows)
         read = read._replace(rounding=rounding_variances(dense) * read.units**2)
@@ -98,7 +106,8 @@ def _from_afar(X: Any, read: _Read, *, rows: bool, rounded: Partitions | None) -
     if rows:
         return _on_workers(X, state, read._replace(rounding=np.zeros_like(read.units)))
     if rounded is not None:
-        read = read._replace(rounding=_rounding_on_workers(rounded, state.n_samples))
+        some = every_nth(rounded, max(1, state.n_samples // ROWS))
+        read = read._replace(rounding=rounding_variances(some.rows))
     product, mean, _ = scatter_of(state, center=read.centred)
     return _gram_table(product, read._replace(mean=mean), ENGINES[where_of(X)])
 
@@ -111,7 +120,13 @@ def _in_memory(dense: Array, read: _Read, *, rows: bool, engine: str) -> NoisyTa
         dense = dense.astype(np.float64, copy=False)
     by_gram = n > p and p <= GRAM and not rows and engine in ("auto", "gram")
     seen = centred_sums(dense) if center and is_float64(dense) and not by_gram else None
-    unit = 1.0 if seen is not None and seen.are_in(LIMITS[np.dtype(np.float64)]) else _unit(dense)
+    unit = 1.0
+    if seen is None or not seen.are_in(LIMITS[np.dtype(np.float64)]):
+        # Squares would overflow or vanish.
+        xp = array_namespace(dense)
+        peak = max(abs(float(xp.max(dense))), abs(float(xp.min(dense))))
+        least, most = LIMITS[numpy_dtype(dense.dtype)]
+        unit = 1.0 if not peak or least < peak < most else peak
     if unit != 1.0:
         dense, seen = dense / unit, None
     read = read._replace(n_samples=n, units=read.units * unit, unit=unit)
@@ -175,27 +190,3 @@ def _on_workers(X: Partitions, state: RunningMoments, read: _Read) -> DistantTab
     distant = DistantTable(**own, gram=table.gram, blocks=blocks, lengths=lengths)
     some = distant.every_nth(max(1, n // ROWS))
     return replace(distant, rounding=rounding_variances(some))
-
-
-def _rounding_on_workers(X: Partitions, n: int) -> FloatArray:
-    return rounding_variances(every_nth(X, max(1, n // ROWS)).rows)
-
-
-def _moments(X: Any, *, rows: bool) -> RunningMoments:
-    """Sums over all rows, or the rows themselves if there are no more of them than columns."""
-    if where_of(X) is Where.PARTITIONS:
-        return map_reduce.moments(X)
-    if rows:
-        raise UnusableData(
-            "noise variances of rows need data in memory or on Dask: use noise='per-feature' or "
-            "'isotropic' for data that are read in blocks."
-        )
-    return streaming.moments(X)
-
-
-def _unit(X: Array) -> float:
-    """The divisor of data whose squares would overflow or vanish; 1 for others."""
-    xp = array_namespace(X)
-    peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
-    least, most = LIMITS[numpy_dtype(X.dtype)]
-    return 1.0 if not peak or least < peak < most else peak

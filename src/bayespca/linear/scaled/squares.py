@@ -14,16 +14,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solveh_banded
+from scipy.optimize import brentq
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.scales import Scales
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
-from .data import NoisyTable, Whitened
-from .rows import inverse
-from .whitening import Whitening
+from .data import NoisyTable, Whitened, Whitening, inverse
 
-# --- rows --------------------------------------------------------------------------------------
+# The largest correlation of neighbours: with φ = 1 noise would have no finite variance.
+LARGEST_PHI = 0.995
+# No variance changes by more than a factor of e to this power at once.
+FURTHEST = 1.0
 
 
 def squares_of_rows(
@@ -37,9 +40,6 @@ def squares_of_rows(
     left += w * float(data.rounding @ columns.precision)
     total = left / s2 + of_rows.uncertain + (data.p * w / w.sum() if data.centred else 0.0)
     return total / w, np.full(data.n_samples, float(data.p))
-
-
-# --- columns -----------------------------------------------------------------------------------
 
 
 class Products(NamedTuple):
@@ -68,22 +68,16 @@ def products_of_columns(found: Whitened, data: NoisyTable) -> Products:
     """`Products` of the residuals of columns with themselves and with their neighbours."""
     solution, moments, k = found.solution, found.solution.moments, found.solution.rank
     s2, of_prior = solution.noise_variance, inverse(moments.prior_variance_b)
-    own, beside = _crossed(found)
+    B, C = found.loadings, found.cross.T * found.kept[:, None]
+    # Σᵢ of data times their low-rank part: in the same column, and in neighbours both ways.
+    own, beside = (C * B).sum(axis=0), (C[:, :-1] * B[:, 1:] + C[:, 1:] * B[:, :-1]).sum(axis=0)
     a2 = moments.mean_a**2 + data.M * moments.variance_a
     b2 = (moments.mean_b[:k] ** 2)[:, None]
-    own_b, beside_b = b2 * found.loadings**2, b2 * found.loadings[:, :-1] * found.loadings[:, 1:]
+    own_b, beside_b = b2 * B**2, b2 * B[:, :-1] * B[:, 1:]
     own = found.squares - 2 * own + a2[:k] @ own_b
     own = np.maximum(own, LEAST_NOISE_OF_FEATURES * found.squares) / s2 + of_prior[:k] @ own_b
     beside = (found.beside - beside) / s2 + (a2[:k] / s2 + of_prior[:k]) @ beside_b
     return Products(own, beside, float(data.M))
-
-
-def _crossed(found: Whitened) -> tuple[FloatArray, FloatArray]:
-    """Σᵢ of data times their low-rank part: in the same column, and in neighbours both ways."""
-    solution, k = found.solution, found.solution.rank
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    B, C = found.loadings, found.cross.T * (solution.shrunk_singular_values / gamma)[:, None]
-    return (C * B).sum(axis=0), (C[:, :-1] * B[:, 1:] + C[:, 1:] * B[:, :-1]).sum(axis=0)
 
 
 def squares_of_columns(
@@ -96,3 +90,28 @@ def squares_of_columns(
     """
     left = products_of_columns(found, data)
     return left.pull(whitening.phi) / whitening.columns.precision, np.full(data.p, left.number)
+
+
+def best_phi(left: Products) -> float:
+    """φ that minimises ½(Σ own − 2φ Σ beside + φ² Σ own without both ends) − ½N log(1 − φ²)."""
+    S1, S2 = float(left.beside.sum()), float(left.own[1:-1].sum())
+
+    def slope(phi: float) -> float:
+        return left.number * phi + (phi * S2 - S1) * (1 - phi * phi)
+
+    # The slope is −N at −1 and N at 1.
+    return float(np.clip(brentq(slope, -1.0, 1.0), -LARGEST_PHI, LARGEST_PHI))
+
+
+def beside_neighbours(columns: Scales, found: Scales, left: Products, phi: float) -> Scales:
+    """Variances `found` for each column by itself, corrected for changes of its neighbours.
+
+    It is one step of Newton's method in log ⟨1/v⟩: the curvature of the free energy is given by the
+    entries of LᵀL times those of the products, a tridiagonal matrix.
+    """
+    precision, certain = columns.precision, np.isinf(found.shape)
+    shape, rate = (0.0, 0.0) if certain else (found.shape, found.rate)
+    bend = 0.25 * (left.weighted(phi) + left.pull(phi)) + rate * precision
+    goal = (shape + 0.5 * left.number) * np.log(found.precision / precision)
+    change = solveh_banded(np.array([np.r_[0.0, -0.25 * phi * left.beside], bend]), goal)
+    return found.with_precision(precision * np.exp(np.clip(change, -FURTHEST, FURTHEST)))

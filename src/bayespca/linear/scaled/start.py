@@ -22,11 +22,10 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
-from .data import Near, NoisyTable, Whitened
-from .refining import BESIDE, near_to
+from .data import Near, NoisyTable, Whitening
+from .decomposition import BESIDE, near_to
 from .squares import squares_of_columns
-from .step import Estimate, ScaledState, state_near, state_of, step, updated
-from .whitening import Whitening
+from .step import Rounds, ScaledState, state_near, state_of
 
 # Turns in which rows and columns are divided by each other's variances.
 TURNS = 3
@@ -60,63 +59,54 @@ class AtNoise:
         return replace(self.form, noise_variance=noise)(spectrum, other_ranks=other_ranks)
 
 
-def start(
-    data: NoisyTable,
-    noise: NoiseModel,
-    form: ClosedForm,
-    estimate: Estimate,
-    other: PCAFit | None = None,
-) -> ScaledState:
+def start(rounds: Rounds, other: PCAFit | None = None) -> ScaledState:
     """The first state: from a fit of other rows, a sample of many rows, or all noise."""
+    data, noise, form = rounds.data, rounds.noise, rounds.form
     if other is not None:
-        theirs = as_in(other, data, noise, estimate)
+        theirs = as_in(other, rounds)
         # Variances of the other fit come without their prior: this energy is not one to fall below.
         return replace(state_near(theirs, data, form, _near(other, data)), energy=np.inf)
     sample = data.sample
     if sample is None:
-        return _beginning(data, noise, form, estimate)
-    begin = from_all_noise(sample, noise, form, estimate)
+        return _beginning(rounds)
+    of_sample = replace(rounds, data=sample)
     n_variances = noise.rows * sample.n_samples + noise.columns * sample.p
     enough = ENOUGH_FOR_EACH * n_variances
-    state = _after_rounds(begin, sample, noise, form, estimate, enough)
+    state = _after_rounds(from_all_noise(of_sample), of_sample, enough)
     whitening, location = state.whitening, state.found.location + sample.mean - data.mean
     found = replace(state.found, location=location)
     if noise.rows:
-        whitening = replace(whitening, rows=_all_rows(found, whitening, data, estimate))
+        # Variances of all rows, from their residuals off the components of some of them.
+        W = found.components
+        left = _left_of_rows(data, whitening, W, location, found.kept)
+        left /= found.solution.noise_variance
+        whitening = replace(whitening, rows=_scales_of_rows(left, len(W), rounds))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
     return state_near(whitening, data, form, near_to(found, whitening.columns))
 
 
-def _beginning(
-    data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
-) -> ScaledState:
+def _beginning(rounds: Rounds) -> ScaledState:
     """The state from all noise or, for small data, the best of several starts."""
-    first = from_all_noise(data, noise, form, estimate)
+    data, noise, form = rounds.data, rounds.noise, rounds.form
+    first = from_all_noise(rounds)
     if not data.is_small:
         return first
-    equal = equal_noise(data, noise, estimate)
+    equal = equal_noise(rounds)
     starts = [first, state_of(equal, data, form)]
     if noise.rows and noise.columns:
         mixed = replace(equal, columns=all_noise(data, noise).columns)
         starts.append(replace(state_of(mixed, data, form), energy=np.inf))
-    ends = [_after_rounds(state, data, noise, form, estimate) for state in starts]
+    ends = [_after_rounds(state, rounds) for state in starts]
     best = min(ends[1:], key=lambda state: state.energy)
     return best if best.energy < ends[0].energy - CLEARLY else first
 
 
-def _after_rounds(
-    state: ScaledState,
-    data: NoisyTable,
-    noise: NoiseModel,
-    form: ClosedForm,
-    estimate: Estimate,
-    enough: float = 0.0,
-) -> ScaledState:
+def _after_rounds(state: ScaledState, rounds: Rounds, enough: float = 0.0) -> ScaledState:
     """The state after rounds, until one gains less than `enough` nats or next to nothing."""
     for _ in range(MOST_ROUNDS):
         before = state.energy
-        state, _ = step(state, data, noise, form, estimate)
+        state, _ = rounds.step(state)
         if before - state.energy < max(enough, ENOUGH * abs(before)):
             break
     return state
@@ -133,8 +123,9 @@ def _near(other: PCAFit, data: NoisyTable) -> Near:
     return Near(np.concatenate([W, beside]) * scale, location)
 
 
-def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
+def as_in(other: PCAFit, rounds: Rounds) -> Whitening:
     """The noise of a fit of other rows, with variances of these rows that its components imply."""
+    data, noise = rounds.data, rounds.noise
     posterior, columns = other.posterior, given(np.ones(data.p))
     if noise.columns and other.noise.features is not None:
         columns = _scales(other.noise.features[data.live] / data.units**2)
@@ -146,16 +137,7 @@ def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate
     location = to_numpy(posterior.mean)[data.live] / data.units - data.mean
     kept = to_numpy(posterior.shrinkage).astype(np.float64)
     left = _left_of_rows(data, whitening, W, location, kept) / posterior.noise_variance
-    return replace(whitening, rows=_scales_of_rows(left, len(W), data, estimate))
-
-
-def _all_rows(seen: Whitened, whitening: Whitening, data: NoisyTable, estimate: Estimate) -> Scales:
-    """Variances of all rows, from their residuals off the components of some of them."""
-    solution, W = seen.solution, seen.components
-    gamma = seen.spectrum.singular_values[: len(W)] * seen.spectrum.scale
-    kept = solution.shrunk_singular_values / gamma
-    left = _left_of_rows(data, whitening, W, seen.location, kept) / solution.noise_variance
-    return _scales_of_rows(left, len(W), data, estimate)
+    return replace(whitening, rows=_scales_of_rows(left, len(W), rounds))
 
 
 def _left_of_rows(
@@ -171,39 +153,35 @@ def _left_of_rows(
     return squares - explained[:, 0]
 
 
-def _scales_of_rows(left: FloatArray, k: int, data: NoisyTable, estimate: Estimate) -> Scales:
+def _scales_of_rows(left: FloatArray, k: int, rounds: Rounds) -> Scales:
     """Variances of rows, from their residuals off components that were fitted to other rows."""
+    data = rounds.data
     known = np.ones(data.n_samples) if data.known is None else data.known
     counts = np.full(data.n_samples, float(max(data.p - k, 1)))
-    return estimate(left / known, counts).times_each(known).at_unit_scale()
+    return rounds.estimate(left / known, counts).times_each(known).at_unit_scale()
 
 
-def from_all_noise(
-    data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
-) -> ScaledState:
+def from_all_noise(rounds: Rounds) -> ScaledState:
     """The state after a few rounds from all noise, each at the noise that the last one leaves.
 
     Its energy is infinite, so that the first step is always taken: all noise is no posterior.
     """
-    state = state_of(all_noise(data, noise), data, AtNoise(form))
+    data, form = rounds.data, rounds.form
+    state = state_of(all_noise(data, rounds.noise), data, AtNoise(form))
     for _ in range(ROUNDS):
         if not state.found.solution.noise_variance:
             return state
-        whitening = updated(state, data, noise, estimate)
-        left = left_over(state, whitening, data)
+        whitening = rounds.updated(state)
+        squares, counts = squares_of_columns(state.found, state.whitening, data)
+        left = float(squares @ whitening.columns.precision) / float(counts.sum())
+        left *= state.found.solution.noise_variance
         state = state_of(whitening, data, AtNoise(form, left))
     return replace(state, energy=np.inf)
 
 
-def left_over(state: ScaledState, whitening: Whitening, data: NoisyTable) -> float:
-    """σ² of data that are whitened anew, from the residuals of the components."""
-    squares, counts = squares_of_columns(state.found, state.whitening, data)
-    left = float(squares @ whitening.columns.precision) / float(counts.sum())
-    return state.found.solution.noise_variance * left
-
-
-def equal_noise(data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
+def equal_noise(rounds: Rounds) -> Whitening:
     """Equal variances for all, as an estimate would return them."""
+    data, noise, estimate = rounds.data, rounds.noise, rounds.estimate
     n, p = data.n_samples, data.p
     columns, rows = given(np.ones(p)), data.known_rows
     if noise.columns:
@@ -224,18 +202,10 @@ def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
         squares = data.squares if data.known is None else data.column_squares(1 / known)
         columns = np.where(squares > 0, squares, 1.0) / data.M
     for _ in range(noise.rows * (TURNS if noise.columns else 1)):
-        rows = _of_rows(data, columns)
-        columns = _of_columns(data, rows) if noise.columns else columns
+        left = data.row_squares(1 / columns) / data.p
+        rows = np.maximum(left, LEAST_NOISE_OF_FEATURES * left.mean()) if left.any() else left + 1.0
+        columns = data.column_squares(1 / rows) / data.M if noise.columns else columns
     return Whitening(_scales(columns), _scales(rows) if noise.rows else data.known_rows)
-
-
-def _of_rows(data: NoisyTable, columns: FloatArray) -> FloatArray:
-    found = data.row_squares(1 / columns) / data.p
-    return np.maximum(found, LEAST_NOISE_OF_FEATURES * found.mean()) if found.any() else found + 1.0
-
-
-def _of_columns(data: NoisyTable, rows: FloatArray) -> FloatArray:
-    return data.column_squares(1 / rows) / data.M
 
 
 def _scales(variances: FloatArray) -> Scales:

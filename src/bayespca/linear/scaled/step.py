@@ -26,14 +26,18 @@ from bayespca.inference.loop import Info
 from bayespca.lowrank import filtering
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, learned
+from bayespca.spectrum.forms import ClosedForm
 
-from .data import Near, NoisyTable, Solve, Whitened
-from .extrapolating import Round, extrapolated, remembered
-from .leverage import hastened
-from .neighbours import beside_neighbours, best_phi
-from .refining import BESIDE, near_to
-from .squares import products_of_columns, squares_of_columns, squares_of_rows
-from .whitening import Whitening
+from .acceleration import Round, extrapolated, hastened, remembered
+from .data import Near, NoisyTable, Solve, Whitened, Whitening
+from .decomposition import BESIDE, near_to
+from .squares import (
+    beside_neighbours,
+    best_phi,
+    products_of_columns,
+    squares_of_columns,
+    squares_of_rows,
+)
 
 # Relative fall of the free energy that counts as hardly any: then all candidates are tried.
 HARDLY = 1e-9
@@ -79,42 +83,60 @@ def state_near(whitening: Whitening, data: NoisyTable, solve: Solve, near: Near)
     return ScaledState(whitening, found, free_energy(whitening, found, data))
 
 
-def step(
-    state: ScaledState,
-    data: NoisyTable,
-    noise: NoiseModel,
-    solve: Solve,
-    estimate: Estimate = learned,
-    tol: float = 0.0,
-) -> tuple[ScaledState, Info]:
-    """Update the noise given the posterior, then the posterior given the noise.
-
-    Candidates for the noise are tried in turn: where the rounds are heading, where many rounds like
-    this one would lead, where this one leads; then rows, columns or φ alone if these lower the free
-    energy by hardly anything. The state stays if none lowers it. Small data skip the second
-    candidate, because haste may lose components. Rounds that refine components are one step, after
-    which `tol` of the free energy may be left to gain.
-    """
-    if not state.found.solution.noise_variance or state.settled:
-        return state, info_of(state, data)
-    rounds = Rounds(data, noise, solve, estimate, max(SHARE * tol, ENOUGH))
-    new = rounds.refined(state) if rounds.can_refine(state) else rounds.next(state, rounds.found)
-    return new, info_of(new, data)
-
-
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Everything that a round needs besides the state it starts from."""
+    """Everything that a round needs besides the state it starts from.
+
+    After rounds that refine components, `tol` of the free energy may be left to gain.
+    """
 
     data: NoisyTable
     noise: NoiseModel
-    solve: Solve
-    estimate: Estimate
-    enough: float = ENOUGH
+    form: ClosedForm
+    estimate: Estimate = learned
+    tol: float = 0.0
+
+    @property
+    def enough(self) -> float:
+        """The part of the free energy that may be left to gain."""
+        return max(SHARE * self.tol, ENOUGH)
+
+    def step(self, state: ScaledState) -> tuple[ScaledState, Info]:
+        """Update the noise given the posterior, then the posterior given the noise.
+
+        Candidates for the noise are tried in turn: where the rounds are heading, where many rounds
+        like this one would lead, where this one leads; then rows, columns or φ alone if these lower
+        the free energy by hardly anything. The state stays if none lowers it. Small data skip the
+        second candidate, because haste may lose components. Rounds that refine components are one
+        step.
+        """
+        data = self.data
+        if state.found.solution.noise_variance and not state.settled:
+            refines = self.can_refine(state)
+            state = self.refined(state) if refines else self.next(state, self.found)
+        rank, noise = state.found.solution.rank, mean_noise(state, data.known)
+        return state, Info(state.energy, rank, noise)
+
+    def updated(self, state: ScaledState) -> Whitening:
+        """The best variances and φ at the posterior of a state."""
+        data, noise, whitening = self.data, self.noise, state.whitening
+        found = data.scored(state.found, whitening)
+        rows, columns, phi = whitening.rows, whitening.columns, whitening.phi
+        if noise.rows and rows is not None:
+            squares, counts = squares_of_rows(found, rows, columns, data)
+            known = np.ones(data.n_samples) if data.known is None else data.known
+            rows = self.estimate(squares / known, counts).times_each(known).at_unit_scale()
+        if noise.columns:
+            columns = self.estimate(*squares_of_columns(found, whitening, data))
+        if noise.neighbours:
+            left = products_of_columns(found, data)
+            columns = beside_neighbours(whitening.columns, columns, left, phi)
+            phi = best_phi(left)
+        return Whitening(columns.at_unit_scale() if noise.columns else columns, rows, phi)
 
     def found(self, whitening: Whitening) -> ScaledState:
         """The state that results from a given noise."""
-        return state_of(whitening, self.data, self.solve)
+        return state_of(whitening, self.data, self.form)
 
     def next(self, state: ScaledState, look: Callable[[Whitening], ScaledState]) -> ScaledState:
         """The first candidate with a clearly lower energy, or the lowest if none is clearly lower;
@@ -134,8 +156,8 @@ class Rounds:
 
     def _ends(self, state: ScaledState) -> tuple[Ends, tuple[Round, ...]]:
         """The end of a round, prolonged and as it is, and the rounds with this one added."""
-        state = scored(state, self.data)
-        end = updated(state, self.data, self.noise, self.estimate)
+        state = replace(state, found=self.data.scored(state.found, state.whitening))
+        end = self.updated(state)
         further = end if self.data.is_small else hastened(state.found, state.whitening, end)
         return (further, end), remembered(state.rounds, state.whitening, further)
 
@@ -148,7 +170,10 @@ class Rounds:
         exact = state.found.basis is None
         if exact and now is state:
             return replace(state, settled=True)
-        end = self.found(self._first(now) if falls[-1] else now.whitening)
+        promising = now.whitening
+        if falls[-1]:
+            promising = next(_candidates(now, *self._ends(now), self.noise))
+        end = self.found(promising)
         if end.energy > now.energy:
             end = self.found(now.whitening)
         if exact and end.energy > state.energy:
@@ -156,10 +181,6 @@ class Rounds:
         # Where nothing lowered the energy, the refined components may have been too rough.
         falls.append(now.energy - end.energy if falls[-1] else np.inf)
         return replace(end, settled=_ahead(falls) <= self.enough * abs(end.energy))
-
-    def _first(self, state: ScaledState) -> Whitening:
-        """The most promising candidate."""
-        return next(_candidates(state, *self._ends(state), self.noise))
 
     def approached(self, state: ScaledState) -> tuple[ScaledState, list[float]]:
         """The state after rounds that refine components, until one more would leave next to nothing
@@ -178,7 +199,7 @@ class Rounds:
     def near(self, state: ScaledState, whitening: Whitening) -> ScaledState:
         """As `found`, but with components refined from those of a state."""
         other = near_to(state.found, state.whitening.columns)
-        return state_near(whitening, self.data, self.solve, other)
+        return state_near(whitening, self.data, self.form, other)
 
 
 def _ahead(falls: list[float]) -> float:
@@ -187,11 +208,6 @@ def _ahead(falls: list[float]) -> float:
     """
     before, last = falls[-2:]
     return last * float(np.clip(last / before, FASTEST, 1.0)) if 0 < before < np.inf else last
-
-
-def info_of(state: ScaledState, data: NoisyTable) -> Info:
-    """The `Info` of a state."""
-    return Info(state.energy, state.found.solution.rank, mean_noise(state, data.known))
 
 
 def mean_noise(state: ScaledState, known: FloatArray | None = None) -> float:
@@ -226,37 +242,6 @@ def _candidates(
         yield replace(old, rows=end.rows)
         yield replace(old, columns=end.columns)
         yield replace(old, phi=end.phi)
-
-
-def scored(state: ScaledState, data: NoisyTable) -> ScaledState:
-    """The state with sums over the components of each row; see `NoisyTable.scored`."""
-    return replace(state, found=data.scored(state.found, state.whitening))
-
-
-def updated(
-    state: ScaledState, data: NoisyTable, noise: NoiseModel, estimate: Estimate = learned
-) -> Whitening:
-    """The best variances and φ at the posterior of a state."""
-    whitening, found = state.whitening, scored(state, data).found
-    rows, columns, phi = whitening.rows, whitening.columns, whitening.phi
-    if noise.rows and rows is not None:
-        rows = best_rows(found, rows, columns, data, estimate)
-    if noise.columns:
-        columns = estimate(*squares_of_columns(found, whitening, data))
-    if noise.neighbours:
-        left = products_of_columns(found, data)
-        columns = beside_neighbours(whitening.columns, columns, left, phi)
-        phi = best_phi(left)
-    return Whitening(columns.at_unit_scale() if noise.columns else columns, rows, phi)
-
-
-def best_rows(
-    found: Whitened, rows: Scales, columns: Scales, data: NoisyTable, estimate: Estimate
-) -> Scales:
-    """The best variances of rows, beyond their known factors."""
-    squares, counts = squares_of_rows(found, rows, columns, data)
-    known = np.ones(data.n_samples) if data.known is None else data.known
-    return estimate(squares / known, counts).times_each(known).at_unit_scale()
 
 
 def free_energy(whitening: Whitening, found: Whitened, data: NoisyTable) -> float:

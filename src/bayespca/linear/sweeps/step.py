@@ -20,17 +20,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-# NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
-from bayespca.linear.data import Decomposed
+from bayespca.linear.fit import Decomposed
 from bayespca.lowrank.factors import Factors, inverse, rows_given
 from bayespca.lowrank.moments import FactorMoments
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.noise_law import largest_singular_value
+from bayespca.spectrum.records import Moments
 from bayespca.spectrum.tolerances import CALM, CANCELS, LEAST_NOISE_OF_SWEEPS, VANISHED
 
 
@@ -275,3 +275,65 @@ def _kept(state: SweepState, keep: NDArray[np.intp]) -> SweepState:
         prior_b=state.prior_b[keep],
         n_gone=state.n_gone + state.rank - keep.size,
     )
+
+
+# --- starts ------------------------------------------------------------------------------------
+
+
+def random_start(
+    data: Decomposed,
+    factors: Factors,
+    H: int,
+    noise_variance: float,
+    rng: np.random.Generator,
+    scale: float = 1.0,
+) -> SweepState:
+    """Means from N(0, scale²), covariances and priors scale²·I (aistats2014 Section 5)."""
+    K = data.gamma.size
+    unit = scale * scale * np.eye(H)
+    prior_a, prior_b = _priors(factors, H, scale * scale)
+    return SweepState(
+        scale * rng.normal(size=(K, H)),
+        scale * rng.normal(size=(K, H)),
+        unit * factors.family.integrates_a,
+        unit * factors.family.integrates_b,
+        prior_a,
+        prior_b,
+        noise_variance,
+    )
+
+
+def start_at(
+    data: Decomposed, factors: Factors, moments: Moments, noise_variance: float
+) -> SweepState:
+    """A start at the minimum of a closed form: each component along one singular vector."""
+    learned = factors.prior.is_learned
+    moments = moments.with_equal_priors() if learned else moments.with_unit_latent_prior()
+    # Components that a learned prior has switched off are dropped, as are point estimates of 0.
+    there = moments.prior_variance_a > 0
+    if factors.family != VB:
+        there &= moments.mean_a * moments.mean_b > 0
+    kept = np.flatnonzero(there)
+    shape = (data.gamma.size, kept.size)
+    a, b = np.zeros(shape), np.zeros(shape)
+    a[kept, range(kept.size)] = moments.mean_a[kept]
+    b[kept, range(kept.size)] = moments.mean_b[kept]
+    prior_a, prior_b = _priors(factors, kept.size, 1.0)
+    if learned:
+        prior_a = prior_b = moments.prior_variance_a[kept]
+    return SweepState(
+        a,
+        b,
+        np.diag(moments.variance_a[kept]),
+        np.diag(moments.variance_b[kept]),
+        prior_a,
+        prior_b,
+        noise_variance,
+        n_gone=there.size - kept.size,
+    )
+
+
+def _priors(factors: Factors, H: int, learned: float) -> tuple[FloatArray, FloatArray]:
+    if factors.prior.is_learned:
+        return np.full(H, learned), np.full(H, learned)
+    return np.ones(H), np.full(H, factors.prior.variance)

@@ -20,13 +20,72 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Input
+from bayespca.engines.decomposing import decompose
+from bayespca.engines.records import Decomposition
 from bayespca.inference.loop import Info
 from bayespca.lowrank import variational as shared
-from bayespca.lowrank.variational import Hyper
-from bayespca.spectrum.tolerances import CANCELS, ROUNDING
+from bayespca.lowrank.variational import Counts, Hyper, shape_tau
+from bayespca.spectrum.forms import EVERYTHING
+from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import CANCELS, ROUNDING, ROUNDING_OF_DEVIATIONS, START_NOISE
 
-from .data import Scatter
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Sums over samples, in the directions in which the scatter matrix is diagonal.
+
+    `scatter` are its K eigenvalues, for the data less `mean`, or for the data themselves where the
+    model has no μ; `mean` has K entries, and one more for its part outside these directions if it
+    has one.
+    """
+
+    N: int
+    d: int
+    scatter: FloatArray
+    mean: FloatArray
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self.N, self.d, self.N * self.d)
+
+    @property
+    def padded(self) -> FloatArray:
+        return np.append(self.scatter, np.zeros(self.mean.size - self.scatter.size))
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalData(Scatter):
+    """A `Scatter` in units of `unit`, with the decomposition that it comes from.
+
+    `basis` has the directions as rows.
+    """
+
+    found: Decomposition
+    basis: FloatArray
+    unit: float
+
+
+def variational_data(X: Input, *, center: bool, engine: str = "auto") -> VariationalData:
+    """Decompose an array, a sparse matrix or a source of blocks."""
+    found = decompose(X, plan=solve, center=center, engine=engine, n_needed=EVERYTHING)
+    spectrum = found.spectrum
+    unit = float(np.sqrt(spectrum.sum_of_squares / np.prod(spectrum.shape)))
+    unit = unit * spectrum.scale or 1.0
+    gamma = spectrum.singular_values * (spectrum.scale / unit)
+    right = to_numpy(found.right(gamma.size)).astype(np.float64)
+    live = np.any(right != 0, axis=0)
+    mean = np.where(live, to_numpy(found.mean).astype(np.float64), 0.0) / unit
+    along = right @ mean
+    rest = mean - along @ right
+    size = float(np.linalg.norm(rest))
+    if size > ROUNDING_OF_DEVIATIONS * float(np.linalg.norm(mean)):
+        # One more direction, for the part of the mean outside the others.
+        right, along = np.concatenate([right, rest[None, :] / size]), np.append(along, size)
+    return VariationalData(
+        found.n_samples, spectrum.shape[0], gamma**2, along, found=found, basis=right, unit=unit
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +147,18 @@ def sweep(
 ) -> VariationalState:
     """Update Q(X) and Q(μ), Q(W), the coordinates, Q(α) and Q(τ), in this order."""
     state, latent = update_latent(state, data, hyper)
-    state = _update_weights(state, latent, data, hyper)
+    # Σ_w = (diag⟨α⟩ + ⟨τ⟩Σ⟨xxᵀ⟩)⁻¹, ⟨W⟩ = ⟨τ⟩Σ(t − ⟨μ⟩)⟨x⟩ᵀΣ_w.
+    tau = precision(state, data, hyper)
+    cov = _inverse(np.diag(relevance(state, data, hyper)) + tau * latent.second)
+    state = replace(state, W=tau * latent.cross @ cov, W_cov=cov)
     if settle and state.b_alpha.size:
         state, latent = _settled(state, latent, data, hyper)
     state = replace(state, b_alpha=hyper.b_alpha + 0.5 * np.diag(_second_weights(state, data)))
-    state = replace(state, b_tau=_best_b_tau(state, latent, data, hyper))
+    # b_τ + ½Σ⟨‖t − Wx − μ‖²⟩. The bound falls on both sides of its maximum, so that sweeps never
+    # lower it, even where data without noise are at the lower limit.
+    least = ROUNDING * _squares_about(state, data)
+    left = max(_residual(state, latent, data, hyper), least)
+    state = replace(state, b_tau=hyper.b_tau + 0.5 * left)
     return replace(state, height=bound(state, latent, data, hyper))
 
 
@@ -119,15 +185,6 @@ def update_latent(
     return state, ScatterLatent(cov, mean, second, cross, pull)
 
 
-def _update_weights(
-    state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper
-) -> VariationalState:
-    """Σ_w = (diag⟨α⟩ + ⟨τ⟩Σ⟨xxᵀ⟩)⁻¹, ⟨W⟩ = ⟨τ⟩Σ(t − ⟨μ⟩)⟨x⟩ᵀΣ_w."""
-    tau = precision(state, data, hyper)
-    cov = _inverse(np.diag(relevance(state, data, hyper)) + tau * latent.second)
-    return replace(state, W=tau * latent.cross @ cov, W_cov=cov)
-
-
 def _second_weights(state: VariationalState, data: Scatter) -> FloatArray:
     """⟨WᵀW⟩"""
     return np.asarray(state.W.T @ state.W + data.d * state.W_cov)
@@ -136,17 +193,6 @@ def _second_weights(state: VariationalState, data: Scatter) -> FloatArray:
 def mean_variance(state: VariationalState, data: Scatter, hyper: Hyper) -> float:
     """Variance of each entry of μ, at the τ with which μ was last found."""
     return 1 / (hyper.beta + data.N * precision(state, data, hyper)) if hyper.has_mean else 0.0
-
-
-def _best_b_tau(
-    state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper
-) -> float:
-    """b_τ + ½Σ⟨‖t − Wx − μ‖²⟩, with a lower limit for data without noise.
-
-    The bound falls on both sides of its maximum, so that sweeps never lower it, even at the limit.
-    """
-    least = ROUNDING * _squares_about(state, data)
-    return hyper.b_tau + 0.5 * max(_residual(state, latent, data, hyper), least)
 
 
 def _squares_about(state: VariationalState, data: Scatter) -> float:
@@ -232,3 +278,17 @@ def bound(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: 
 
 def _log_det(matrix: FloatArray) -> float:
     return float(np.linalg.slogdet(matrix)[1]) if len(matrix) else 0.0
+
+
+def start(data: Scatter, hyper: Hyper, q: int, rng: np.random.Generator) -> VariationalState:
+    """W from normal draws of the size of the data, τ from a tenth of their variance."""
+    K = data.mean.size
+    variance = float(data.scatter.sum()) / max(data.N * data.d, 1) or 1.0
+    W = np.sqrt(variance / q) * rng.normal(size=(K, q)) if q else np.zeros((K, 0))
+    return VariationalState(
+        W=W,
+        W_cov=np.zeros((q, q)),
+        b_alpha=hyper.b_alpha + 0.5 * (W**2).sum(axis=0),
+        b_tau=START_NOISE * variance * shape_tau(data.counts, hyper),
+        mu=data.mean * hyper.has_mean,
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, BinaryPCA, rotate
-from bayespca.linear.rotating import OBLIMIN, VARIMAX
+from bayespca.linear.rotation import OBLIMIN, VARIMAX
 
 
 def turned(angle):

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from bayespca.datasets import noisy
-from bayespca.linear.scaled.leverage import hastened
+from bayespca.linear.scaled.acceleration import hastened
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.start import from_all_noise
-from bayespca.linear.scaled.step import step, updated
+from bayespca.linear.scaled.step import Rounds
 from bayespca.lowrank.noise_models import BOTH, PER_FEATURE
-from bayespca.lowrank.scales import learned
 from bayespca.spectrum.forms import ClosedForm
 
 
@@ -24,12 +23,12 @@ def test_a_round_leads_nearer_to_the_end(kind, noise):
     table = noisy_table(
         noisy(kind, 600, 40, 8, strength=1.0, random_state=0).X, center=True, rows=noise.rows
     )
-    form = ClosedForm()
-    state, _ = step(from_all_noise(table, noise, form, learned), table, noise, form)
+    rounds = Rounds(table, noise, ClosedForm())
+    state, _ = rounds.step(from_all_noise(rounds))
     last = state
     for _ in range(30):
-        last, _ = step(last, table, noise, form)
-    end = updated(state, table, noise)
+        last, _ = rounds.step(last)
+    end = rounds.updated(state)
     further = hastened(state.found, state.whitening, end)
     assert distance(further, last.whitening) < 0.6 * distance(end, last.whitening)
 
@@ -38,6 +37,7 @@ def test_nothing_follows_where_there_are_no_components():
     table = noisy_table(
         noisy("columns", 300, 20, 3, strength=0.0, random_state=0).X, center=True, rows=False
     )
-    state = from_all_noise(table, PER_FEATURE, ClosedForm(), learned)
-    end = updated(state, table, PER_FEATURE)
+    rounds = Rounds(table, PER_FEATURE, ClosedForm())
+    state = from_all_noise(rounds)
+    end = rounds.updated(state)
     assert hastened(state.found, state.whitening, end) is end

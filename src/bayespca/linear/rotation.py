@@ -65,11 +65,48 @@ class Rotation:
         return np.sqrt(np.maximum(square - mean**2, 0.0))
 
     def _from(self, start: FloatArray, loadings: FloatArray) -> _Turned:
-        rows = loadings
+        """Follow the projected gradient down, back to allowed turns at each step."""
+        T, rows = start, loadings
         if self.normalized:
             lengths = np.sqrt((loadings**2).sum(axis=1, keepdims=True))
             rows = loadings / np.where(lengths > 0, lengths, 1.0)
-        return _descended(start, rows, self.criterion, oblique=self.oblique)
+        size = max(float((rows**2).sum()), np.finfo(float).tiny)
+        value, slope = self._at(T, rows)
+        length = 1.0
+        for _ in range(STEPS):
+            if self.oblique:
+                inward = T * (T * slope).sum(axis=0)
+            else:
+                both = T.T @ slope
+                inward = T @ (0.5 * (both + both.T))
+            along = slope - inward
+            steep = float((along**2).sum())
+            if np.sqrt(steep) < FLAT * size:
+                break
+            length *= 2
+            for _ in range(HALVINGS):
+                new = self._allowed(T - length * along)
+                new_value, new_slope = self._at(new, rows)
+                if new_value < value - 0.5 * length * steep:
+                    break
+                length /= 2
+            else:
+                break
+            T, value, slope = new, new_value, new_slope
+        return _Turned(T, value)
+
+    def _at(self, T: FloatArray, loadings: FloatArray) -> tuple[float, FloatArray]:
+        """The criterion of Λ(Tᵀ)⁻¹, and its gradient in T."""
+        L = np.asarray(np.linalg.solve(T, loadings.T).T, dtype=np.float64)
+        value, slope = self.criterion(L)
+        return value, -np.asarray(np.linalg.solve(T.T, slope.T @ L), dtype=np.float64)
+
+    def _allowed(self, T: FloatArray) -> FloatArray:
+        """The nearest orthogonal matrix, or columns of length 1."""
+        if self.oblique:
+            return T / np.sqrt((T**2).sum(axis=0))
+        left, _, right = np.linalg.svd(T)
+        return np.asarray(left @ right)
 
 
 def _varimax(L: FloatArray) -> tuple[float, FloatArray]:
@@ -95,46 +132,3 @@ def _root_of_wishart(n: int, H: int, rng: np.random.Generator) -> FloatArray:
     C = np.tril(rng.normal(size=(H, H)), -1) + np.diag(np.sqrt(rng.chisquare(n - np.arange(H))))
     left, sizes, _ = np.linalg.svd(C / np.sqrt(n))
     return np.asarray((left * sizes) @ left.T)
-
-
-def _descended(T: FloatArray, A: FloatArray, criterion: Criterion, *, oblique: bool) -> _Turned:
-    """Follow the projected gradient down, back to allowed turns at each step."""
-    size = max(float((A**2).sum()), np.finfo(float).tiny)
-    value, slope = _at(T, A, criterion)
-    length = 1.0
-    for _ in range(STEPS):
-        inward = T * (T * slope).sum(axis=0) if oblique else T @ _symmetric(T.T @ slope)
-        along = slope - inward
-        steep = float((along**2).sum())
-        if np.sqrt(steep) < FLAT * size:
-            break
-        length *= 2
-        for _ in range(HALVINGS):
-            new = _allowed(T - length * along, oblique=oblique)
-            new_value, new_slope = _at(new, A, criterion)
-            if new_value < value - 0.5 * length * steep:
-                break
-            length /= 2
-        else:
-            break
-        T, value, slope = new, new_value, new_slope
-    return _Turned(T, value)
-
-
-def _at(T: FloatArray, A: FloatArray, criterion: Criterion) -> tuple[float, FloatArray]:
-    """The criterion of Λ(Tᵀ)⁻¹, and its gradient in T."""
-    L = np.asarray(np.linalg.solve(T, A.T).T, dtype=np.float64)
-    value, slope = criterion(L)
-    return value, -np.asarray(np.linalg.solve(T.T, slope.T @ L), dtype=np.float64)
-
-
-def _symmetric(M: FloatArray) -> FloatArray:
-    return 0.5 * (M + M.T)
-
-
-def _allowed(T: FloatArray, *, oblique: bool) -> FloatArray:
-    """The nearest orthogonal matrix, or columns of length 1."""
-    if oblique:
-        return T / np.sqrt((T**2).sum(axis=0))
-    left, _, right = np.linalg.svd(T)
-    return np.asarray(left @ right)
