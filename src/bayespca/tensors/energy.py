@@ -18,11 +18,9 @@ from .state import Equations, TuckerProblem, TuckerState
 def residual_of(state: TuckerState, equations: Equations, data: TuckerCells) -> float:
     """Σ⟨(y − …)²⟩ over the cells, computed the slow way where the quick way would cancel."""
     quick = equations.residual(state.core, data.squares)
-    return quick if quick > CANCELS * data.squares else _slow_residual(state, data)
-
-
-def _slow_residual(state: TuckerState, data: TuckerCells) -> float:
-    """Squared residuals of the posterior mean plus posterior variances: nothing cancels."""
+    if quick > CANCELS * data.squares:
+        return quick
+    # Squared residuals of the posterior mean plus posterior variances: nothing cancels.
     xp = array_namespace(data.values)
     left = data.values - times(at(data.values, state.core.mean), [r.mean for r in state.rows])
     if data.is_whole:
@@ -39,23 +37,15 @@ def free_energy(
     s2 = state.noise_variance
     likelihood = 0.5 * (data.n_cells * (LOG_2PI + np.log(s2)) + residual / s2)
     noise = 0.0 if data.noise is None else data.noise.energy
-    return likelihood + _prior_energy(state, problem) + noise + state.gone
-
-
-def _prior_energy(state: TuckerState, problem: TuckerProblem) -> float:
-    total = _core_energy(state, problem)
+    integrated = problem.family.integrates_b
+    log_det = state.core.log_det if integrated else 0.0
+    variances = problem.core_variance * outer(state.priors).ravel()
+    total = factor_energy(state.core.squares().ravel(), variances, 1, log_det, integrated)
     for n, (rows, prior) in enumerate(zip(state.rows, state.priors, strict=True)):
         log_det = rows.log_det if problem.family.integrates_a else 0.0
         factors = problem.factors(n, state.ranks)
         total += factors.energy_of_a(np.diag(rows.second), prior, log_det)
-    return total
-
-
-def _core_energy(state: TuckerState, problem: TuckerProblem) -> float:
-    integrated = problem.family.integrates_b
-    log_det = state.core.log_det if integrated else 0.0
-    prior = problem.core_variance * outer(state.priors).ravel()
-    return factor_energy(state.core.squares().ravel(), prior, 1, log_det, integrated)
+    return likelihood + total + noise + state.gone
 
 
 def energy_of(
