@@ -32,17 +32,16 @@ from bayespca.spectrum.tolerances import CALM, LEAST_SPREAD
 
 from .cells import (
     NaturalRegressors,
+    columns_from,
     columns_precision,
     moments,
     regressors,
     rows_from,
     sites,
-    split,
 )
-from .data import EVERY, TableCells, row_blocks
+from .data import EVERY, Sites, TableCells, row_blocks
 from .likelihoods.likelihood import BoolArray
-from .normals import Normals, from_precisions
-from .sites import Sites
+from .normals import Normals
 
 # How often a step that raises the free energy is halved before it is given up.
 HALVINGS = 12
@@ -110,8 +109,7 @@ def _with_rows_and_columns(state: TableState, data: TableCells) -> TableState:
     sums = np.sum([part for _, part, _ in parts], axis=0)
     found = kept.together([like for _, _, like in parts])
     prior = np.append(state.prior, state.spread)
-    precisions, pull = split(sums, prior.size)
-    columns = from_precisions(precisions + np.diag(1 / prior), pull)
+    columns = columns_from(sums, 1 / prior)
     columns, found = improved_columns(state.columns, columns, rows, found, prior, data)
     return replace(state, rows=rows, columns=columns, found=found)
 
@@ -265,7 +263,11 @@ def evaluated_where_learned(
 def _settled(state: TableState, problem: TableProblem) -> TableState:
     """The state in the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
     H = state.rank
-    shift = _best_shift(state)
+    # It minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v.
+    second = sum_of_second(state.columns) / state.spread
+    precision = np.diag(len(state.rows.mean) / state.prior) + second[:H, :H]
+    pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H]
+    shift = np.linalg.solve(precision, pull)
     rows = replace(state.rows, mean=state.rows.mean - shift)
     take_over = np.eye(H + 1)
     take_over[H, :H] = shift
@@ -283,14 +285,6 @@ def _with_best_priors(state: TableState, problem: TableProblem) -> TableState:
     prior, _ = problem.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
     spread = max(float(squares[-1]) / len(state.columns.mean), LEAST_SPREAD)
     return replace(state, prior=prior, spread=spread)
-
-
-def _best_shift(state: TableState) -> FloatArray:
-    """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: the shift from A to μ."""
-    H, n = state.rank, len(state.rows.mean)
-    second = sum_of_second(state.columns)
-    pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H] / state.spread
-    return np.linalg.solve(np.diag(n / state.prior) + second[:H, :H] / state.spread, pull)
 
 
 def sum_of_second(normals: Normals) -> FloatArray:

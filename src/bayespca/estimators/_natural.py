@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, TypeVar
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import TableCells
 from bayespca.discrete.fit import BinaryFit, TableFit
+from bayespca.discrete.gibbs.fit import columns
 from bayespca.discrete.gibbs.fit import fit as draw
-from bayespca.discrete.gibbs.start import columns
 from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 

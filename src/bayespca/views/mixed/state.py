@@ -8,8 +8,8 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray, Index, Matrix, Vector
 from bayespca.discrete.cells import NaturalRegressors, regressors
+from bayespca.discrete.data import Sites
 from bayespca.discrete.normals import Normals
-from bayespca.discrete.sites import Sites
 from bayespca.discrete.step import evaluated_all
 
 from ..pattern import InViews, cost_of_pattern

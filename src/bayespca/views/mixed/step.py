@@ -16,10 +16,9 @@ import numpy as np
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.cells import columns_precision, moments, regressors, split
-from bayespca.discrete.data import EVERY, TableCells, row_blocks
-from bayespca.discrete.normals import Normals, from_precisions
-from bayespca.discrete.sites import Sites
+from bayespca.discrete.cells import columns_from, columns_precision, moments, regressors
+from bayespca.discrete.data import EVERY, Sites, TableCells, row_blocks
+from bayespca.discrete.normals import Normals
 from bayespca.discrete.step import (
     evaluated_all,
     evaluated_where_learned,
@@ -119,9 +118,7 @@ def _with_columns_of(v: int, state: MixedState, own: TableCells, table: MixedVie
 
 def columns_given(rows: Normals, found: Sites, prior: FloatArray) -> Normals:
     """The posterior of columns whose cells are measurements τ/ω with precisions ω."""
-    sums = columns_precision(found, rows, rows.second_with_one)
-    precisions, pull = split(sums, prior.size)
-    return from_precisions(precisions + np.diag(1 / prior), pull)
+    return columns_from(columns_precision(found, rows, rows.second_with_one), 1 / prior)
 
 
 def _with_view(
