@@ -11,7 +11,7 @@ from bayespca.arrays.types import Counts, Input, Numbers
 from bayespca.sources.cluster import dask_module
 from bayespca.sources.partitions import is_dask, is_dask_table, partitioned
 from bayespca.sources.records import DaskArray
-from bayespca.views.partitioned import ViewsLook
+from bayespca.views.data import ViewsLook
 
 
 def distant_array(table: Input, name: str) -> DaskArray:

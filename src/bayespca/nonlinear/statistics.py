@@ -24,9 +24,19 @@ from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import Array, FloatArray
 
 from .data import GPRows
-from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
+from .kernels import (
+    KernelHyper,
+    Latent,
+    distance_gradient,
+    distance_gradient_of_scales,
+    exponential_of_rows,
+    first,
+    second,
+    squared_distances,
+    tilted_means,
+    zeroth,
+)
 from .pairs import HOST, Four, brought, first_exponential, first_gradients
-from .rowwise import Latent, exponential_of_rows, first, second, tilted_means, zeroth
 
 # Numbers in the matrices of a block of rows.
 BLOCK = 1 << 18
@@ -72,13 +82,21 @@ def statistics(
 ) -> tuple[Statistics, Array]:
     """ψ statistics of all rows, summed for each group; and ψ₁ of each row, left on its device."""
     if _is_plain(hyper):
-        psi1, psi2 = _of_exponential(latent, Z, hyper, rows)
+        parts = _there(latent, Z, hyper, rows)
+        triangles = np.asarray(to_numpy(rows.pairs.total(*parts, rows.seen)))
+        psi2 = unpacked(triangles, len(Z)) * np.exp(-0.25 * squared_distances(Z, hyper.w))
+        psi1 = first_exponential(*parts)
     else:
         rows, psi1 = _on_host(rows), first(latent, Z, hyper)
         psi2 = _of_parts(latent, Z, hyper, rows.seen)
     psi0 = rows.pairs.moved(zeroth(latent, hyper)[:, None])
-    made = (rows.sums_of(psi0)[:, 0], psi1.T @ rows.values, rows.sums_of(psi1))
-    here = [np.asarray(to_numpy(part)) for part in (*made, _outer(psi1, rows.seen))]
+    if rows.seen is None:
+        outer = (psi1.T @ psi1)[None, :, :]
+    else:
+        groups = (rows.seen[:, g : g + 1] for g in range(rows.seen.shape[1]))
+        outer = array_namespace(psi1).stack([(psi1 * there).T @ psi1 for there in groups])
+    made = (rows.sums_of(psi0)[:, 0], psi1.T @ rows.values, rows.sums_of(psi1), outer)
+    here = [np.asarray(to_numpy(part)) for part in made]
     return Statistics(here[0], here[1], here[2], psi2, here[3]), psi1
 
 
@@ -165,24 +183,6 @@ def _there(latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows) -> F
     return move(latent.mean), move(latent.variance), move(Z), move(hyper.w)
 
 
-def _of_exponential(
-    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows
-) -> tuple[Array, FloatArray]:
-    """ψ₁ of each row, and Σψ₂, of the squared exponential alone."""
-    parts = _there(latent, Z, hyper, rows)
-    triangles = np.asarray(to_numpy(rows.pairs.total(*parts, rows.seen)))
-    factor = np.exp(-0.25 * squared_distances(Z, hyper.w))
-    return first_exponential(*parts), unpacked(triangles, len(Z)) * factor
-
-
-def _outer(psi1: Array, seen: Array | None) -> Array:
-    """Σψ₁ψ₁ᵀ: (G, M, M)."""
-    if seen is None:
-        return (psi1.T @ psi1)[None, :, :]
-    groups = range(seen.shape[1])
-    return array_namespace(psi1).stack([(psi1 * seen[:, g : g + 1]).T @ psi1 for g in groups])
-
-
 def _of_first(given: Statistics, psi1: Array, rows: GPRows) -> Array:
     """Derivatives by ψ₁ of each row: (N, M)."""
     move = rows.pairs.moved
@@ -230,10 +230,6 @@ def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArr
         t = (first(latent, Z, hyper) - b).sum(axis=0)
         found += b * (t[:, None] + t + latent.shape[0] * b)
     return found
-
-
-def _exponential_alone(hyper: KernelHyper) -> KernelHyper:
-    return KernelHyper(hyper.w, *3 * (np.empty(0),))
 
 
 def _shares(latent: Latent, w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -352,7 +348,11 @@ class _Sums:
             self.add_exponential(latent, slice(None), _weights(G[None]))
             self.add_factor(-0.25 * G * _sum_of_exponentials(latent, Z, hyper.w))
         if hyper.v.size:
-            self._add_total_lines(latent, G)
+            T = Z * hyper.v
+            along, GT = 2 * latent.mean @ T.T @ G, G @ T
+            self.mean[:] += along @ T
+            self.variance[:] += (T * GT).sum(axis=0)
+            self._add_slopes(along.T @ latent.mean + 2 * GT * latent.variance.sum(axis=0))
             if hyper.w.size:
                 self._add_total_cross(latent, G)
         if hyper.b.size:
@@ -360,13 +360,6 @@ class _Sums:
             g1 += 2 * b * r
             self.hyper.b[0] += 2 * float(((first(latent, Z, hyper) - b) @ r).sum())
         return g1
-
-    def _add_total_lines(self, latent: Latent, G: FloatArray) -> None:
-        T = self.points * self.parameters.v
-        along, GT = 2 * latent.mean @ T.T @ G, G @ T
-        self.mean[:] += along @ T
-        self.variance[:] += (T * GT).sum(axis=0)
-        self._add_slopes(along.T @ latent.mean + 2 * GT * latent.variance.sum(axis=0))
 
     def _add_total_cross(self, latent: Latent, G: FloatArray) -> None:
         Z, w, v = self.points, self.parameters.w, self.parameters.v
@@ -384,7 +377,7 @@ class _Sums:
         g1 = np.zeros((len(G), len(Z)))
         if hyper.w.size:
             self.add_exponential(latent, rows, _weights(G))
-            alone = second(latent, Z, _exponential_alone(hyper))
+            alone = second(latent, Z, KernelHyper(hyper.w, *3 * (np.empty(0),)))
             self.add_factor(-0.25 * (G * alone).sum(axis=0))
         if hyper.v.size:
             self._add_lines(latent, rows, G)
