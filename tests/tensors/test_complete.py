@@ -9,10 +9,9 @@ import pytest
 
 from bayespca.tensors import complete
 from bayespca.tensors.data import tucker_cells
-from bayespca.tensors.energy import energy_of
 from bayespca.tensors.fit import tucker_model
 from bayespca.tensors.holes import low_rank
-from bayespca.tensors.state import with_core
+from bayespca.tensors.state import energy_of, with_core
 from bayespca.tensors.step import filled, step
 from tensors.simulated import artificial, with_holes
 from tensors.test_chart import tensor

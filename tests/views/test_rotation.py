@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from bayespca.views.rotation import Rotation
+from bayespca.views.rotation import FactorRotation
 
 ACTIVE = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 1, 1]], bool)
 
@@ -16,7 +16,7 @@ def rotation(seed=0, active=ACTIVE):
     V, H = active.shape
     A = rng.normal(size=(30, H))
     B = rng.normal(size=(V, 20, H)) * active[:, None, :]
-    return Rotation(A.T @ A, np.einsum("vjh,vjk->vhk", B, B), active, np.full(V, 20.0), 29.0)
+    return FactorRotation(A.T @ A, np.einsum("vjh,vjk->vhk", B, B), active, np.full(V, 20.0), 29.0)
 
 
 def test_the_gradient_is_that_of_the_cost():
@@ -68,10 +68,10 @@ def test_a_few_steps_lead_as_low_as_a_thousand_of_a_general_descent(sparse):
     active = pattern if sparse else np.ones_like(pattern)
     B = np.where(active[:, None, :], B, 0.0)
     given = np.einsum("vjh,vjk->vhk", B, B)
-    problem = Rotation(A.T @ A, given, active, np.full(V, float(p)), 199.0)
+    problem = FactorRotation(A.T @ A, given, active, np.full(V, float(p)), 199.0)
     start = np.where(problem.allowed, rng.normal(size=(H, H)), 0.0) + 4 * np.eye(H)
     R = np.linalg.inv(start)
-    turned = Rotation(R.T @ problem.Saa @ R, start @ given @ start.T, active, problem.sizes, 199.0)
+    turned = FactorRotation(R.T @ problem.Saa @ R, start @ given @ start.T, active, problem.sizes, 199.0)
     free = turned.allowed
 
     def of_entries(x):

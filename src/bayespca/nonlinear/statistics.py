@@ -197,24 +197,13 @@ def _of_parts(
     latent: Latent, Z: FloatArray, hyper: KernelHyper, seen: FloatArray | None
 ) -> FloatArray:
     """Σψ₂ of a sum of parts: (G, M, M)."""
-    if seen is None:
-        return _sum_of_parts(latent, Z, hyper)[None]
-    sums = np.zeros((seen.shape[1], len(Z) * (len(Z) + 1) // 2))
-    for some in _blocks(latent.shape[0], len(Z)):
-        sums += seen[some].T @ packed(second(latent.rows(some), Z, hyper))
-    return np.asarray(unpacked(sums, len(Z)))
-
-
-def _sum_of_exponentials(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
-    """Σψ₂ of the squared exponential on the host: (M, M)."""
-    total = HOST.total(latent.mean, latent.variance, Z, w)
-    return np.asarray(unpacked(total, len(Z))[0] * np.exp(-0.25 * squared_distances(Z, w)))
-
-
-def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """Σψ₂ of a sum of parts, without holes. Except for the squared exponential, parts are products
-    of sums over rows, so that no row needs its own matrix.
-    """
+    if seen is not None:
+        sums = np.zeros((seen.shape[1], len(Z) * (len(Z) + 1) // 2))
+        for some in _blocks(latent.shape[0], len(Z)):
+            sums += seen[some].T @ packed(second(latent.rows(some), Z, hyper))
+        return np.asarray(unpacked(sums, len(Z)))
+    # Without holes all parts but the squared exponential are products of sums over rows, so that no
+    # row needs its own matrix.
     found = np.zeros((len(Z), len(Z)))
     if hyper.w.size:
         found += _sum_of_exponentials(latent, Z, hyper.w)
@@ -229,7 +218,13 @@ def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArr
         b = hyper.b[0]
         t = (first(latent, Z, hyper) - b).sum(axis=0)
         found += b * (t[:, None] + t + latent.shape[0] * b)
-    return found
+    return found[None]
+
+
+def _sum_of_exponentials(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
+    """Σψ₂ of the squared exponential on the host: (M, M)."""
+    total = HOST.total(latent.mean, latent.variance, Z, w)
+    return np.asarray(unpacked(total, len(Z))[0] * np.exp(-0.25 * squared_distances(Z, w)))
 
 
 def _shares(latent: Latent, w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -380,7 +375,14 @@ class _Sums:
             alone = second(latent, Z, KernelHyper(hyper.w, *3 * (np.empty(0),)))
             self.add_factor(-0.25 * (G * alone).sum(axis=0))
         if hyper.v.size:
-            self._add_lines(latent, rows, G)
+            # Gradients of (Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v.
+            T = Z * hyper.v
+            along = 2 * np.einsum("nmj,nj->nm", G, latent.mean @ T.T)
+            GT = G @ T
+            self.mean[rows] += along @ T
+            self.variance[rows] += np.einsum("mq,nmq->nq", T, GT)
+            spread = np.einsum("nmq,nq->mq", GT, latent.variance)
+            self._add_slopes(along.T @ latent.mean + 2 * spread)
             if hyper.w.size:
                 self._add_cross(latent, rows, G)
         if hyper.b.size:
@@ -390,17 +392,6 @@ class _Sums:
             # ψ₁ contains b too; `add_first` counts that part, so it is subtracted here.
             self.hyper.b[0] += 2 * float((t * r).sum()) + 2 * b * float(r.sum()) - float(g1.sum())
         return g1
-
-    def _add_lines(self, latent: Latent, rows: slice, G: FloatArray) -> None:
-        """Add gradients of (Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v."""
-        Z, v = self.points, self.parameters.v
-        T = Z * v
-        along = 2 * np.einsum("nmj,nj->nm", G, latent.mean @ T.T)
-        GT = G @ T
-        self.mean[rows] += along @ T
-        self.variance[rows] += np.einsum("mq,nmq->nq", T, GT)
-        gT = along.T @ latent.mean + 2 * np.einsum("nmq,nq->mq", GT, latent.variance)
-        self._add_slopes(gT)
 
     def _add_cross(self, latent: Latent, rows: slice, G: FloatArray) -> None:
         """Add gradients of p_m x̂_m·T_j and its transpose, with tilted means x̂.

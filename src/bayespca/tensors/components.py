@@ -21,10 +21,9 @@ from bayespca.spectrum.families import VB
 from bayespca.spectrum.tolerances import GONE, LEAST_NOISE_OF_TENSORS, VANISHED
 
 from .data import TuckerCells
-from .energy import energy_of
 from .modes import size_without, times, unfolded
 from .records import Index
-from .state import Equations, TuckerProblem, TuckerState, replaced, with_core
+from .state import Equations, TuckerProblem, TuckerState, energy_of, replaced, with_core
 
 # Multiple of EVB's threshold above which a component is certainly needed.
 SURELY = 4.0

@@ -109,10 +109,6 @@ def _energy(squares: FloatArray, data: TuckerCells) -> float:
     energy = 0.5 * (n * (LOG_2PI + math.log(s2)) + (data.squares - total) / s2 + entries)
     for axis, M in enumerate(data.sizes):
         energy += 0.5 * M * float(np.log1p(_sums(squares, axis) / (M * s2)).sum())
-    return energy + _core_energy(squares, s2)
-
-
-def _core_energy(squares: FloatArray, s2: float) -> float:
     # A slice of exact zeros would have the prior variance 0, and 0/0 below.
     shares = (_sums(squares, axis) / squares.sum() for axis in range(squares.ndim))
     priors = [np.maximum(share, LEAST_SHARE) for share in shares]
@@ -123,7 +119,8 @@ def _core_energy(squares: FloatArray, s2: float) -> float:
             ratio = _sums((squares + _variance(c, s2)) / c, axis) * len(priors[axis])
             priors[axis] = priors[axis] * ratio / squares.size
     c = outer(priors)
-    return 0.5 * float((np.log1p(c / s2) + (squares + _variance(c, s2)) / c - 1).sum())
+    core = np.log1p(c / s2) + (squares + _variance(c, s2)) / c - 1
+    return energy + 0.5 * float(core.sum())
 
 
 def _variance(c: FloatArray, s2: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The settings and the state of a Tucker factorization, its updates and its coordinates.
+"""The state of a Tucker factorization: settings, updates, coordinates and free energy.
 
 The posterior is r(G)·∏ₙ r(Aₙ) under the priors of aistats2014 Eq. 38–39, C_G⁽ⁿ⁾ = C_A⁽ⁿ⁾ = Cₙ
 diagonal and learned, or given. Along one mode, the factor Aₙ (Mₙ rows) and the core (∏_{m≠n}Hₘ
@@ -21,15 +21,18 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.packing import inverses
+from bayespca.arrays.places import at
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.factors import FactorPrior, Factors
+from bayespca.lowrank.factors import FactorPrior, Factors, factor_energy
 from bayespca.lowrank.scales import Scales
 from bayespca.spectrum.families import VB, Family
-from bayespca.spectrum.tolerances import JITTER, LEAST_PRIOR
+from bayespca.spectrum.tolerances import CANCELS, JITTER, LEAST_PRIOR, LOG_2PI
 
-from .modes import size_without
-from .records import Core, Index, TuckerRows
+from .data import TuckerCells
+from .modes import outer, size_without, times
+from .records import Core, Index, TuckerRows, spread_in_all, spread_of_cells
 
 T = TypeVar("T")
 
@@ -204,3 +207,45 @@ def balanced(state: TuckerState) -> TuckerState:
 def _whitening(state: TuckerState) -> tuple[FloatArray, ...]:
     """Matrices that divide the core by the priors of all modes."""
     return tuple(np.diag(1 / prior) for prior in state.priors)
+
+
+# --- the free energy -----------------------------------------------------------------------------
+
+
+def residual_of(state: TuckerState, equations: Equations, data: TuckerCells) -> float:
+    """Σ⟨(y − …)²⟩ over the cells, computed the slow way where the quick way would cancel."""
+    quick = equations.residual(state.core, data.squares)
+    if quick > CANCELS * data.squares:
+        return quick
+    # Squared residuals of the posterior mean plus posterior variances: nothing cancels.
+    xp = array_namespace(data.values)
+    left = data.values - times(at(data.values, state.core.mean), [r.mean for r in state.rows])
+    if data.is_whole:
+        return float(xp.sum(left * left)) + spread_in_all(state.rows, state.core)
+    left = left * data.seen
+    spread = at(data.values, spread_of_cells(state.rows, state.core))
+    return float(xp.sum(left * left)) + float(xp.sum(spread * data.seen))
+
+
+def free_energy(
+    state: TuckerState, residual: float, data: TuckerCells, problem: TuckerProblem
+) -> float:
+    """½n log 2πσ² + ⟨‖Y − …‖²⟩/2σ² + KL of integrated parts − log prior of point estimates."""
+    s2 = state.noise_variance
+    likelihood = 0.5 * (data.n_cells * (LOG_2PI + np.log(s2)) + residual / s2)
+    noise = 0.0 if data.noise is None else data.noise.energy
+    integrated = problem.family.integrates_b
+    log_det = state.core.log_det if integrated else 0.0
+    variances = problem.core_variance * outer(state.priors).ravel()
+    total = factor_energy(state.core.squares().ravel(), variances, 1, log_det, integrated)
+    for n, (rows, prior) in enumerate(zip(state.rows, state.priors, strict=True)):
+        log_det = rows.log_det if problem.family.integrates_a else 0.0
+        factors = problem.factors(n, state.ranks)
+        total += factors.energy_of_a(np.diag(rows.second), prior, log_det)
+    return likelihood + total + noise + state.gone
+
+
+def energy_of(
+    state: TuckerState, equations: Equations, data: TuckerCells, problem: TuckerProblem
+) -> float:
+    return free_energy(state, residual_of(state, equations, data), data, problem)

@@ -21,13 +21,15 @@ from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_OF_TENSORS
 from . import complete, holes
 from .components import without_gone, without_useless
 from .data import TuckerCells
-from .energy import energy_of, free_energy, residual_of
 from .modes import outer, times, unfolded
 from .state import (
     Equations,
     TuckerProblem,
     TuckerState,
     balanced,
+    energy_of,
+    free_energy,
+    residual_of,
     settled,
     settled_prior,
     with_core,

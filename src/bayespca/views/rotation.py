@@ -32,7 +32,7 @@ LONGEST, HALVINGS, ENOUGH, SETTLED, FLATTEST = 0.5, 12, 1e-4, 1e-9, 0.999
 
 
 @dataclass(frozen=True, eq=False)
-class Rotation:
+class FactorRotation:
     """The quantities that determine the rotation.
 
     `Saa` is ⟨AᵀA⟩ (H×H), `Sbb` holds ⟨B_vᵀB_v⟩ for each view (V×H×H), `active` says which factors

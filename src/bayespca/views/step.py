@@ -23,7 +23,7 @@ from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_WITH_HOLES, LOG_2PI
 
 from .data import ViewsTable
 from .pattern import Estimates, cost_of_pattern, costs_of_places
-from .rotation import FEW, ITERATIONS, Rotation
+from .rotation import FEW, ITERATIONS, FactorRotation
 from .state import ViewsState
 
 
@@ -105,27 +105,19 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
         of_view = loadings_of_view(state, table, sums, v, active[v])
         elsewhere = np.asarray(np.delete(active, v, axis=0).any(axis=0))
         while state.calm:
-            costs = costs_of_places(active, table.sizes)[v]
-            worst = _gaining_nothing(of_view, state.prior[v], costs, elsewhere)
-            if worst is None:
+            costs, prior = costs_of_places(active, table.sizes)[v], state.prior[v]
+            # Factors that are in no other view stay: their scores were learned from this one.
+            gains = [
+                (of_view.estimates(i, prior[h]).best_gain - costs[h], int(h))
+                for i, h in enumerate(np.flatnonzero(of_view.active))
+                if elsewhere[h]
+            ]
+            if not gains or min(gains)[0] >= 0:
                 break
-            active[v, worst] = False
+            active[v, min(gains)[1]] = False
             of_view = loadings_of_view(state, table, sums, v, active[v])
         found.append(of_view)
     return found
-
-
-def _gaining_nothing(
-    found: ViewLoadings, prior: FloatArray, costs: FloatArray, elsewhere: NDArray[np.bool_]
-) -> int | None:
-    """The factor of a view whose gain is furthest below its cost there; None if none is below.
-
-    Factors that are in no other view are left alone: their scores were learned from this one.
-    """
-    which = np.flatnonzero(found.active)
-    gains = [found.estimates(i, prior[h]).best_gain - costs[h] for i, h in enumerate(which)]
-    weak = [(gain, int(h)) for gain, h in zip(gains, which, strict=True) if elsewhere[h]]
-    return min(weak)[1] if weak and min(weak)[0] < 0 else None
 
 
 def loadings_of_view(
@@ -175,7 +167,7 @@ def _turned(
     Saa = everything[:H, :H] - everything[H, H] * np.outer(mean, mean)
     b, cov = b[:, :H], state.b_cov[:, :H, :H]
     Sbb = np.stack([b[js].T @ b[js] + cov[js].sum(axis=0) for js in table.columns])
-    rotation = Rotation(Saa, Sbb, state.active, table.sizes, data.freedom)
+    rotation = FactorRotation(Saa, Sbb, state.active, table.sizes, data.freedom)
     T = rotation.best(FEW if state.calm else ITERATIONS)
     change = np.eye(H + 1)
     change[:H, :H], change[H, :H] = T, mean

@@ -196,7 +196,14 @@ class NegativeBinomial(Likelihood):
             return np.asarray((found * seen).sum(axis=0))
 
         log_r = parameters[:, 0]
-        first, second = _derivatives(x, m, v, seen, log_r)
+        r, total = np.exp(log_r), x + np.exp(log_r)
+        log_norm, probability, slope = averages(m - log_r, v)
+        psi = r * where_counted(x, lambda x, r: digamma(x + r) - digamma(r), r)
+        trigammas = where_counted(x, lambda x, r: polygamma(1, x + r) - polygamma(1, r), r)
+        # First and second derivatives of Σ⟨log p⟩ with respect to log r, for each column.
+        down = psi - x - r * log_norm + total * probability
+        bent = psi + r * r * trigammas - r * log_norm + 2 * r * probability - total * slope
+        first, second = (down * seen).sum(axis=0), (bent * seen).sum(axis=0)
         step = np.clip(first / np.maximum(np.abs(second), 1e-12), -LONGEST, LONGEST)
         before = value(log_r)
         for _ in range(HALVINGS):
@@ -206,21 +213,6 @@ class NegativeBinomial(Likelihood):
                 return new[:, None]
             step = np.where(worse, 0.5 * step, step)
         return np.where(worse, log_r, new)[:, None]
-
-
-def _derivatives(
-    x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, log_r: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """First and second derivatives of Σ⟨log p⟩ with respect to log r, for each column."""
-    r = np.exp(log_r)
-    log_norm, probability, slope = averages(m - log_r, v)
-    total = x + r
-    psi = r * where_counted(x, lambda x, r: digamma(x + r) - digamma(r), r)
-    first = psi - x - r * log_norm + total * probability
-    trigammas = where_counted(x, lambda x, r: polygamma(1, x + r) - polygamma(1, r), r)
-    curvature = r * r * trigammas
-    second = psi + curvature - r * log_norm + 2 * r * probability - total * slope
-    return (first * seen).sum(axis=0), (second * seen).sum(axis=0)
 
 
 NEGATIVE_BINOMIAL = NegativeBinomial()

@@ -40,7 +40,7 @@ class MixtureChart:
     def at(self, state: MixtureState, vector: Vector) -> MixtureState:
         parts = [self._parts(cluster) for cluster in state.clusters]
         every = zip(state.clusters, parts, _split(vector, parts), strict=True)
-        new = [self._cluster(cluster, part, part.at(goal)) for cluster, part, goal in every]
+        new = [self._moved(cluster, part, part.at(goal)) for cluster, part, goal in every]
         return replace(state, clusters=tuple(new))
 
     def _parts(self, cluster: Cluster) -> Loadings:
@@ -60,7 +60,7 @@ class MixtureChart:
         W = np.repeat(np.sqrt(psi / N), k)
         return np.concatenate([W, np.sqrt(variances / N), [1 / np.sqrt(N)] * 2, noise])
 
-    def _cluster(self, cluster: Cluster, here: Loadings, goal: Loadings) -> Cluster:
+    def _moved(self, cluster: Cluster, here: Loadings, goal: Loadings) -> Cluster:
         """The cluster with the Gaussian at `goal`; everything else stays as it was."""
         old, p = cluster.posterior, cluster.posterior.mean.size
         before = here.rest[p + 1 :]

@@ -33,7 +33,7 @@ from bayespca.inference.loop import Info
 from bayespca.spectrum.tolerances import CALM, TINY
 
 from ..pattern import Estimates, costs_of_places
-from ..rotation import FEW, ITERATIONS, Rotation
+from ..rotation import FEW, ITERATIONS, FactorRotation
 from .data import MixedViews
 from .state import MixedState, best_priors
 
@@ -62,7 +62,11 @@ def sweep(state: MixedState, table: MixedViews) -> MixedState:
     state = _with_rows(state, cells, table)
     for v in table.taking_part:
         own = table.of_view(cells, v)
-        state = _with_columns_of(v, state, own, table)
+        rows, prior = state.rows.only(state.on(v)), state.prior_of(v)
+        before = state.found.at((EVERY, table.columns[v]))
+        new = columns_given(rows, before, prior)
+        columns, after = improved_columns(state.columns[v], new, rows, before, prior, own)
+        state = _with_view(v, state, columns, after, table)
         while state.calm and (less := _without_a_place(v, state, own, table)) is not None:
             state = less
     state = _turned(_shifted(state, table), table)
@@ -107,15 +111,6 @@ def _with_rows(state: MixedState, cells: TableCells, table: MixedViews) -> Mixed
 
     rows = joined(list(in_turn(work, row_blocks(cells))))
     return replace(state, rows=rows, found=found)
-
-
-def _with_columns_of(v: int, state: MixedState, own: TableCells, table: MixedViews) -> MixedState:
-    """The state with the columns of one view updated; `own` are its cells."""
-    rows, prior = state.rows.only(state.on(v)), state.prior_of(v)
-    before = state.found.at((EVERY, table.columns[v]))
-    new = columns_given(rows, before, prior)
-    columns, after = improved_columns(state.columns[v], new, rows, before, prior, own)
-    return _with_view(v, state, columns, after, table)
 
 
 def columns_given(rows: Normals, found: Sites, prior: FloatArray) -> Normals:
@@ -211,7 +206,7 @@ def _turned(state: MixedState, table: MixedViews) -> MixedState:
     for v, columns in enumerate(state.columns):
         on = state.on(v)
         Sbb[v][np.ix_(on, on)] = sum_of_second(columns)[:-1, :-1]
-    rotation = Rotation(
+    rotation = FactorRotation(
         sum_of_second(state.rows), Sbb, state.active, table.sizes, float(len(state.rows.mean))
     )
     T = rotation.best(FEW if state.calm else ITERATIONS)
