@@ -71,7 +71,8 @@ def test_a_few_steps_lead_as_low_as_a_thousand_of_a_general_descent(sparse):
     problem = FactorRotation(A.T @ A, given, active, np.full(V, float(p)), 199.0)
     start = np.where(problem.allowed, rng.normal(size=(H, H)), 0.0) + 4 * np.eye(H)
     R = np.linalg.inv(start)
-    turned = FactorRotation(R.T @ problem.Saa @ R, start @ given @ start.T, active, problem.sizes, 199.0)
+    Saa, Sbb = R.T @ problem.Saa @ R, start @ given @ start.T
+    turned = FactorRotation(Saa, Sbb, active, problem.sizes, 199.0)
     free = turned.allowed
 
     def of_entries(x):

@@ -82,8 +82,10 @@ class TableState:
 def step(state: TableState, data: TableCells, problem: TableProblem) -> tuple[TableState, Info]:
     """Update rows, columns, coordinates, priors and parameters; once F settles, drop components."""
     new = _with_rows_and_columns(state, data.at(state.parameters))
-    new = _with_parameters(_settled(new, problem), data)
-    new = with_energy(new)
+    new = _settled(new, problem)
+    cells = data.at(new.parameters)
+    parameters, found = relearned(new.rows, new.columns, cells, new.found)
+    new = with_energy(replace(new, parameters=parameters, found=found))
     if state.energy - new.energy < CALM * abs(new.energy):
         new = _without_weakest(new, data, problem)
     return new, Info(new.energy, new.rank, float("nan"))
@@ -231,30 +233,33 @@ def joined(parts: list[Normals]) -> Normals:
     )
 
 
-def _with_parameters(state: TableState, data: TableCells) -> TableState:
-    """Improve the parameters of likelihoods, and update the sites accordingly."""
-    if not data.learns:
-        return state
-    second = state.rows.second_with_one
+def relearned(
+    rows: Normals,
+    columns: Normals,
+    cells: TableCells,
+    found: Sites,
+    shared: Callable[[tuple[Matrix, ...]], tuple[Matrix, ...]] | None = None,
+) -> tuple[tuple[Matrix, ...], Sites]:
+    """Improved parameters of likelihoods, and the sites under them; other columns keep theirs.
+
+    `shared` returns parameters of which some are made equal.
+    """
+    if not cells.learns:
+        return cells.parameters, found
+    second = rows.second_with_one
 
     def of_columns(some: slice) -> tuple[FloatArray, FloatArray]:
-        return moments(state.rows, second, regressors(state.columns[some]))
+        return moments(rows, second, regressors(columns[some]))
 
-    cells = data.at(state.parameters).updated(of_columns)
-    found = evaluated_where_learned(state.rows, state.columns, cells, state.found)
-    return replace(state, parameters=cells.parameters, found=found)
-
-
-def evaluated_where_learned(
-    rows: Normals, columns: Normals, cells: TableCells, found: Sites
-) -> Sites:
-    """Sites after the parameters of likelihoods have changed; other columns keep theirs."""
+    cells = cells.updated(of_columns)
+    if shared is not None:
+        cells = cells.at(shared(cells.parameters))
     learned = cells.learned_columns
     if learned.all():
-        return evaluated_all(rows, columns, cells)
+        return cells.parameters, evaluated_all(rows, columns, cells)
     new = found.copy()
     new.put((EVERY, learned), evaluated_all(rows, columns[learned], cells.part(EVERY, learned)))
-    return new
+    return cells.parameters, new
 
 
 # --- coordinates and priors --------------------------------------------------------------------

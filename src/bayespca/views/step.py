@@ -7,7 +7,6 @@ covariance, and so do all columns of a view that are observed in the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -212,8 +211,9 @@ def free_energy(state: ViewsState, table: ViewsTable, parts: ViewParts) -> float
 def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
     """Add a factor to the view where it gains most; None if no gain exceeds its cost."""
     best, place = 0.0, None
-    costs = costs_of_places(state.active, table.sizes)
-    for v, h, found in absent(state, table):
+    costs, sums = costs_of_places(state.active, table.sizes), state.sums(table)
+    for v, h in np.argwhere(~state.active & (table.sizes > 0)[:, None]).tolist():
+        found = estimates(state, table, sums, v, h)
         gain = found.best_gain - float(costs[v, h])
         if gain > best:
             best, place = gain, (v, h, found)
@@ -235,13 +235,6 @@ def probabilities(state: ViewsState, table: ViewsTable) -> FloatArray:
             limit = float(state.noise[v] / np.sqrt(table.sizes[v] * n))
             out[v, h] = estimates(state, table, sums, v, h).probability(limit)
     return out
-
-
-def absent(state: ViewsState, table: ViewsTable) -> Iterator[tuple[int, int, Estimates]]:
-    """Views, factors absent from them, and estimates of the loadings they would have there."""
-    sums = state.sums(table)
-    for v, h in np.argwhere(~state.active & (table.sizes > 0)[:, None]).tolist():
-        yield v, h, estimates(state, table, sums, v, h)
 
 
 def estimates(state: ViewsState, table: ViewsTable, sums: RowSums, v: int, h: int) -> Estimates:

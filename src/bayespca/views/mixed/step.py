@@ -12,21 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.cells import columns_from, columns_precision, moments, regressors
+from bayespca.discrete.cells import columns_from, columns_precision
 from bayespca.discrete.data import EVERY, Sites, TableCells, row_blocks
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.step import (
     evaluated_all,
-    evaluated_where_learned,
     improved_columns,
     improved_rows,
     joined,
+    relearned,
     sum_of_second,
 )
 from bayespca.inference.loop import Info
@@ -70,7 +69,9 @@ def sweep(state: MixedState, table: MixedViews) -> MixedState:
         while state.calm and (less := _without_a_place(v, state, own, table)) is not None:
             state = less
     state = _turned(_shifted(state, table), table)
-    return _with_parameters(state, table).with_energy(table)
+    columns, cells = state.all_columns(table), table.cells.at(state.parameters)
+    parameters, found = relearned(state.rows, columns, cells, state.found, table.shared)
+    return replace(state, parameters=parameters, found=found).with_energy(table)
 
 
 def weakest(state: MixedState, table: MixedViews) -> int:
@@ -230,61 +231,36 @@ def _with_mean(change: FloatArray, shift: FloatArray | None = None) -> FloatArra
     return out
 
 
-def _with_parameters(state: MixedState, table: MixedViews) -> MixedState:
-    """Improve the parameters of likelihoods, and update the sites accordingly."""
-    if not table.cells.learns:
-        return state
-    second, columns = state.rows.second_with_one, state.all_columns(table)
-
-    def of_columns(some: slice) -> tuple[FloatArray, FloatArray]:
-        return moments(state.rows, second, regressors(columns[some]))
-
-    cells = table.cells.at(state.parameters).updated(of_columns)
-    cells = cells.at(table.shared(cells.parameters))
-    found = evaluated_where_learned(state.rows, columns, cells, state.found)
-    return replace(state, parameters=cells.parameters, found=found)
-
-
 # --- further views -------------------------------------------------------------------------------
-
-
-class PlaceInView(NamedTuple):
-    """A factor h in a view v: the columns with it, its entry in them, and its estimates."""
-
-    v: int
-    h: int
-    columns: Normals
-    entry: int
-    estimates: Estimates
 
 
 def with_best_pair(state: MixedState, table: MixedViews) -> MixedState | None:
     """Add a factor to the view where it seems to gain most; None if no gain exceeds its cost."""
+    best, place = 0.0, None
     costs = costs_of_places(state.active, table.sizes)
     absent = ~state.active & (table.sizes > 0)[:, None]
-    gains = [
-        (place.estimates.best_gain - float(costs[place.v, place.h]), n, place)
-        for n, place in enumerate(places(state, table, absent))
-    ]
-    if not gains or max(gains)[0] <= 0:
+    for v, h, found in places(state, table, absent):
+        gain = found.best_gain - float(costs[v, h])
+        if gain > 0 and gain >= best:
+            best, place = gain, (v, h, found)
+    if place is None:
         return None
-    best = max(gains)[2]
+    v, h, found = place
     prior = state.prior.copy()
-    prior[best.v, best.h] = best.estimates.best_prior
-    joined = replace(state, prior=prior)
-    columns = _columns_with(joined, table, best.v, prior[best.v])
-    every = (*state.columns[: best.v], columns, *state.columns[best.v + 1 :])
-    joined = replace(joined, columns=every, calm=False).evaluated(table)
-    return replace(joined, energy=np.inf)
+    prior[v, h] = found.best_prior
+    columns = _columns_with(state, table, v, prior[v])
+    every = (*state.columns[:v], columns, *state.columns[v + 1 :])
+    wider = replace(state, prior=prior, columns=every, calm=False)
+    return replace(wider.evaluated(table), energy=np.inf)
 
 
 def probabilities(state: MixedState, table: MixedViews) -> FloatArray:
     """Probability that each factor is in each view: (V, H)."""
     out, n = np.zeros(state.prior.shape), len(state.rows.mean)
     there = np.ones_like(state.active) & (table.sizes > 0)[:, None]
-    for v, h, _, _, estimates in places(state, table, there):
+    for v, h, found in places(state, table, there):
         limit = noise_of(state, table, v) / np.sqrt(table.sizes[v] * n)
-        out[v, h] = estimates.probability(float(limit))
+        out[v, h] = found.probability(float(limit))
     return out
 
 
@@ -295,14 +271,18 @@ def noise_of(state: MixedState, table: MixedViews, v: int) -> float:
     return float(1 / max(omega, TINY))
 
 
-def places(state: MixedState, table: MixedViews, which: np.ndarray) -> Iterator[PlaceInView]:
-    """Loadings that factors have, or would have, in views, given the other factors there."""
+def places(
+    state: MixedState, table: MixedViews, which: np.ndarray
+) -> Iterator[tuple[int, int, Estimates]]:
+    """Views v, factors h, and estimates of the loadings that h has, or would have, in v, given the
+    other factors there.
+    """
     for v, h in np.argwhere(which).tolist():
         prior = state.prior[v].copy()
         prior[h] = prior[h] or noise_of(state, table, v)
         columns = _columns_with(state, table, v, prior)
         entry = int(np.count_nonzero(prior[:h]))
-        yield PlaceInView(v, h, columns, entry, estimates_of(columns, entry, prior[h]))
+        yield v, h, estimates_of(columns, entry, prior[h])
 
 
 def _columns_with(state: MixedState, table: MixedViews, v: int, prior: FloatArray) -> Normals:
