@@ -43,6 +43,8 @@ from .step import (
     without_least,
 )
 
+S = TypeVar("S")
+
 # Least noise variance, in units of the data's variance.
 LEAST_NOISE = 1e-12
 # A trial without a dimension is run if it costs fewer nats than this at first, or if there are at
@@ -85,9 +87,6 @@ class GPFit(Fit[GPPosterior]):
     @property
     def n_features(self) -> int:
         return self.posterior.n_features
-
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ from .start import start, with_what_is_left
 from .state import ViewsState
 from .step import probabilities, step, weakest, with_best_pair
 
+D = TypeVar("D", ViewsTable, MixedViews)
+S = TypeVar("S")
+
 # A factor this many times as strong as the weakest that a closed form keeps is not tried without.
 SURELY = 4.0
 
@@ -133,10 +136,6 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
         agree &= self.omega is None or self.omega.shape == (sum(cells),)
         if not agree or (self.view.size and not 0 <= self.view.min() <= self.view.max() < V):
             raise ValueError("its factors, views and columns do not match")
-
-
-D = TypeVar("D", ViewsTable, MixedViews)
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)
