@@ -17,7 +17,7 @@ import numpy as np
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.cells import columns_from, columns_precision
+from bayespca.discrete.cells import columns_from, columns_precision, regressors
 from bayespca.discrete.data import EVERY, Sites, TableCells, row_blocks
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.step import (
@@ -99,7 +99,8 @@ def _is_needed(h: int, state: MixedState, table: MixedViews) -> bool:
 
 
 def _with_rows(state: MixedState, cells: TableCells, table: MixedViews) -> MixedState:
-    given, prior, n = state.regressors(table), np.ones(state.rank), cells.shape[0]
+    given, n = regressors(state.all_columns(table)), cells.shape[0]
+    prior = np.ones(state.rank)
     found = Sites.empty(cells.shape)
 
     def work(block: slice) -> Normals:
