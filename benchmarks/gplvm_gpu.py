@@ -12,8 +12,8 @@ import torch
 
 from bayespca.nonlinear import bound, kernels, statistics
 from bayespca.nonlinear.data import prepared
+from bayespca.nonlinear.kernels import Latent
 from bayespca.nonlinear.pairs import HOST, ArrayPairs, first_exponential, first_gradients
-from bayespca.nonlinear.rowwise import Latent
 
 N, D, Q, M = 20_000, 100, 10, 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.discrete.data import binary_table, known_table
+from bayespca.discrete.data import bits, known_table
 from bayespca.discrete.fit import binary_model, general_model
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
@@ -43,7 +43,7 @@ def of_ratings(method, **options):
 
 
 def of_bits(holes):
-    data = binary_table(cells(holes))
+    data = known_table(bits(cells(holes)))
     return binary_model(data, n_components=4), data
 
 

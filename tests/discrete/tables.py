@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bayespca import inference
+from bayespca.discrete.columns import LIKELIHOODS
 from bayespca.discrete.data import ColumnGroup, TableCells, known_table
 from bayespca.discrete.fit import general_model
-from bayespca.discrete.likelihoods.known import LIKELIHOODS
 from bayespca.inference import Looping
 
 STRENGTH = {"bernoulli": 1.2, "ordinal": 1.2, "poisson": 0.5, "negative-binomial": 0.5}

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bayespca.discrete import reading
-from bayespca.discrete.choosing import likelihood_of_whole
 from bayespca.discrete.columns import (
     TableColumn,
     as_cells,
     coded,
     from_sticks,
     level_probabilities,
+    likelihood_of_whole,
     log_sizes,
     places,
 )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from bayespca.discrete.columns import LIKELIHOODS
 from bayespca.discrete.likelihoods.bernoulli import Bernoulli
-from bayespca.discrete.likelihoods.known import LIKELIHOODS
 from bayespca.discrete.likelihoods.ordinal import cut_points, rank_probabilities
 from oracles import likelihoods as oracle
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bayespca import inference
 from bayespca.discrete import posterior as reading
 from bayespca.discrete import step as vb
+from bayespca.discrete.columns import LIKELIHOODS
 from bayespca.discrete.data import known_table
 from bayespca.discrete.fit import general_model
-from bayespca.discrete.likelihoods.known import LIKELIHOODS
 from bayespca.discrete.start import random_start, start
 from discrete.tables import as_matrix, fitted, simulated
 from oracles import likelihoods as oracle

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca.lowrank.factors import inverse
-from bayespca.tensors.updates import graded_inverses
+from bayespca.tensors.state import graded_inverses
 
 # Powers of 2, so that products are exact and dependent columns stay dependent.
 SIZES = np.array([1.0, 2.0**-20, 2.0**17])

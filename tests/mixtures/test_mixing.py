@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 from bayespca import inference
 from bayespca.mixtures.pca import start
 from bayespca.mixtures.pca import step as mixing
-from bayespca.mixtures.pca.closing import solved_together, updated
-from bayespca.mixtures.pca.cluster import ClusterPlan
+from bayespca.mixtures.pca.closed_form import solved_together, updated
+from bayespca.mixtures.pca.cluster import ClusterPlan, ClusterRows, merged, moments_of
 from bayespca.mixtures.pca.data import gathered, prepared
 from bayespca.mixtures.pca.fit import mixture_model
 from bayespca.mixtures.pca.gaussian import (
@@ -19,7 +19,6 @@ from bayespca.mixtures.pca.gaussian import (
     expected,
     log_densities,
 )
-from bayespca.mixtures.pca.moments import ClusterRows, merged, moments_of
 from bayespca.mixtures.pca.removal import Pool, with_fewer
 from bayespca.mixtures.weights import Dirichlet, PointWeights
 from oracles.mixtures import conditional, free_energy, log_density_of_seen

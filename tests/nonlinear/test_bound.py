@@ -10,7 +10,7 @@ from bayespca import GPLVM, BayesianPCA
 from bayespca.datasets import low_rank
 from bayespca.nonlinear import bound, exact, kernels
 from bayespca.nonlinear.data import prepared
-from bayespca.nonlinear.rowwise import Latent
+from bayespca.nonlinear.kernels import Latent
 from nonlinear.test_statistics import KERNELS, differences, parameters, problem
 from oracles import gplvm as oracle
 

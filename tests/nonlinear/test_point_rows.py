@@ -11,8 +11,8 @@ import pytest
 
 from bayespca import GPLVM, BayesianPCA
 from bayespca.nonlinear import new_rows, posterior
-from bayespca.nonlinear.point_rows import PointRows
-from bayespca.nonlinear.rowwise import Latent
+from bayespca.nonlinear.kernels import Latent
+from bayespca.nonlinear.new_rows import PointRows
 from oracles import gplvm as oracle
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.nonlinear import compiled, kernels, rowwise, statistics
+from bayespca.nonlinear import compiled, kernels, statistics
 from bayespca.nonlinear.data import GPRows
+from bayespca.nonlinear.kernels import Latent
 from bayespca.nonlinear.pairs import HOST, ArrayPairs
-from bayespca.nonlinear.rowwise import Latent
 from oracles import gplvm as oracle
 
 KERNELS = (
@@ -53,9 +53,9 @@ def test_statistics_are_averages(name):
     psi0, psi1, psi2 = (
         of(latent, *rest)
         for of, rest in (
-            (rowwise.zeroth, (hyper,)),
-            (rowwise.first, (Z, hyper)),
-            (rowwise.second, (Z, hyper)),
+            (kernels.zeroth, (hyper,)),
+            (kernels.first, (Z, hyper)),
+            (kernels.second, (Z, hyper)),
         )
     )
     for n in range(len(psi0)):
@@ -75,8 +75,8 @@ def test_sums_are_those_of_rows(name, holes):
     rows = rows_like(latent, seen)
     found, _ = statistics.statistics(latent, Z, hyper, rows)
     mask = np.ones((300, 1)) if seen is None else seen
-    psi1, psi2 = rowwise.first(latent, Z, hyper), rowwise.second(latent, Z, hyper)
-    np.testing.assert_allclose(found.psi0, rowwise.zeroth(latent, hyper) @ mask, rtol=1e-12)
+    psi1, psi2 = kernels.first(latent, Z, hyper), kernels.second(latent, Z, hyper)
+    np.testing.assert_allclose(found.psi0, kernels.zeroth(latent, hyper) @ mask, rtol=1e-12)
     np.testing.assert_allclose(found.psi2, np.einsum("ng,nij->gij", mask, psi2), rtol=1e-11)
     outer = np.einsum("ng,ni,nj->gij", mask, psi1, psi1)
     np.testing.assert_allclose(found.outer, outer, rtol=1e-11)
@@ -172,5 +172,5 @@ def test_points_far_from_the_origin_keep_their_digits():
     """Exponents come from products whose factors contain squared coordinates."""
     latent, Z, hyper = problem("squared-exponential", N=30)
     moved = Latent(latent.mean + 1e3, latent.variance)
-    expected = rowwise.second(latent, Z, hyper)
-    np.testing.assert_allclose(rowwise.second(moved, Z + 1e3, hyper), expected, rtol=1e-9)
+    expected = kernels.second(latent, Z, hyper)
+    np.testing.assert_allclose(kernels.second(moved, Z + 1e3, hyper), expected, rtol=1e-9)

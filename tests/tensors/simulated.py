@@ -9,7 +9,7 @@ from bayespca.lowrank.factors import FactorPrior
 from bayespca.spectrum import MAP, PB_B, VB
 from bayespca.tensors.data import TuckerCells, tucker_cells
 from bayespca.tensors.records import DenseCore, KroneckerCore
-from bayespca.tensors.start import guess, random, spectral
+from bayespca.tensors.start import from_bases, guess, random
 from bayespca.tensors.state import TuckerProblem, TuckerState
 from oracles.tucker import Moments
 
@@ -39,7 +39,7 @@ def started(T, method, ranks, *, center=False, seed=0, free=True, closed=False):
     data = tucker_cells(T, center=center)
     problem = problem_of(data, method, free=free)
     if closed:
-        return data, problem, spectral(data, problem, guess(data, ranks), 0.01)
+        return data, problem, from_bases(data, problem, guess(data, ranks).bases, 0.01)
     rng = np.random.default_rng(seed)
     return data, problem, random(data, problem, ranks, 0.3, rng)
 

@@ -13,9 +13,8 @@ from bayespca.discrete.fit import general_model
 from bayespca.inference import Looping
 from bayespca.inference.fitting import settle
 from bayespca.views.mixed.fit import MixedModel
-from bayespca.views.mixed.joining import with_best_pair
 from bayespca.views.mixed.start import start
-from bayespca.views.mixed.step import step, weakest
+from bayespca.views.mixed.step import step, weakest, with_best_pair
 from bayespca.views.pattern import cost_of_pattern
 from discrete.tables import as_matrix
 from oracles import mixed_views as oracle

@@ -22,9 +22,9 @@ from bayespca.arrays.packing import packed, triangle, unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.kernels import by_numpy, given_gram, kernel_for
 
-from .data import TableCells
-from .normals import Normals
-from .sites import Measuring, Sites
+from .data import Sites, TableCells
+from .likelihoods.likelihood import Measurement
+from .normals import Normals, from_precisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def sites(rows: Normals, second: FloatArray, given: NaturalRegressors, cells: Ta
 
 
 def rows_from(
-    found: Measuring, given: NaturalRegressors, prior: FloatArray, n_in_all: int
+    found: Sites | Measurement, given: NaturalRegressors, prior: FloatArray, n_in_all: int
 ) -> Normals:
     """The posterior of rows whose cells are measurements τ/ω with precisions ω.
 
@@ -80,13 +80,14 @@ def rows_from(
     return Normals(got.a, np.ascontiguousarray(got.cov.T), got.log_dets)
 
 
-def columns_precision(found: Measuring, rows: Normals, second: FloatArray) -> FloatArray:
+def columns_precision(found: Sites | Measurement, rows: Normals, second: FloatArray) -> FloatArray:
     """Packed Σᵢωᵢⱼ⟨ãᵢãᵢᵀ⟩ of each column, followed by Σᵢτᵢⱼ⟨ãᵢ⟩: (p, …)."""
     wide = np.concatenate([rows.mean, np.ones((len(rows.mean), 1))], axis=1)
     return np.concatenate([found.omega.T @ second, found.tau.T @ wide], axis=1)
 
 
-def split(sums: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """The matrices and the vectors of `columns_precision`."""
-    size = width * (width + 1) // 2
-    return np.asarray(unpacked(sums[:, :size], width)), sums[:, size:]
+def columns_from(sums: FloatArray, ridge: FloatArray) -> Normals:
+    """The posterior of columns given sums of `columns_precision`, and the prior's precisions."""
+    size = ridge.size * (ridge.size + 1) // 2
+    precisions = np.asarray(unpacked(sums[:, :size], ridge.size)) + np.diag(ridge)
+    return from_precisions(precisions, sums[:, size:])

@@ -10,25 +10,37 @@ Bernoulli likelihoods, without a bound: averages, rank and intervals are those o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import optimize
+from scipy.special import gammaln
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Matrix
-from bayespca.spectrum.tolerances import TINY
+from bayespca.spectrum.tolerances import LOG_2PI, TINY
 
 from .data import ColumnGroup, TableCells
 from .likelihoods.bernoulli import BERNOULLI
-from .likelihoods.known import LIKELIHOODS
-from .likelihoods.likelihood import BoolArray, no_parameters
+from .likelihoods.counts import NEGATIVE_BINOMIAL, POISSON
+from .likelihoods.likelihood import Likelihood, no_parameters
+from .likelihoods.normal import NORMAL
+from .likelihoods.ordinal import ORDINAL
 
 CATEGORICAL = "categorical"
 COUNTS = ("poisson", "negative-binomial")
 WITH_LEVELS = ("bernoulli", CATEGORICAL, "ordinal")
+# The likelihoods of single columns of the matrix, by name.
+LIKELIHOODS: Mapping[str, Likelihood] = {
+    one.name: one for one in (NORMAL, BERNOULLI, POISSON, NEGATIVE_BINOMIAL, ORDINAL)
+}
 NAMES = (*LIKELIHOODS, CATEGORICAL)
+# A column with more different values is not of ranks, and one with larger numbers not of counts:
+# they are identifiers, or amounts of money.
+MOST_RANKS = 12
+LARGEST_COUNT = 1e9
 
 
 @dataclass(frozen=True)
@@ -139,22 +151,15 @@ def as_cells(
     sizes = log_sizes(codes, columns) if sized else None
     for number, name in enumerate(group_names(columns)):
         mine = [j for j, column in enumerate(columns) if column.of_cells == name]
-        filled, holes = _filled(codes, columns, mine)
+        filled, seen = codes if len(mine) == codes.shape[1] else codes[:, mine], None
+        if not is_sparse(codes):
+            filled = np.concatenate([coded(codes[:, j], columns[j]) for j in mine], axis=1)
+            seen = ~np.isnan(filled)
+            filled, seen = np.where(seen, filled, 0.0), None if seen.all() else seen
         known = no_parameters(filled.shape[1]) if parameters is None else parameters[number]
         offset = sizes if name in COUNTS else None
-        groups.append(ColumnGroup(LIKELIHOODS[name], filled, holes, known, offset))
+        groups.append(ColumnGroup(LIKELIHOODS[name], filled, seen, known, offset))
     return TableCells(tuple(groups))
-
-
-def _filled(
-    codes: Any, columns: Sequence[TableColumn], mine: list[int]
-) -> tuple[Any, BoolArray | None]:
-    """Columns of the matrix with 0 in holes, and which cells are observed; None if all are."""
-    if is_sparse(codes):
-        return codes if len(mine) == codes.shape[1] else codes[:, mine], None
-    values = np.concatenate([coded(codes[:, j], columns[j]) for j in mine], axis=1)
-    seen = ~np.isnan(values)
-    return np.where(seen, values, 0.0), None if seen.all() else seen
 
 
 def log_sizes(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
@@ -202,3 +207,73 @@ def level_probabilities(sticks: FloatArray) -> FloatArray:
     n = len(sticks)
     left = np.concatenate([np.ones((n, 1)), np.cumprod(1 - sticks, axis=1)], axis=1)
     return left * np.concatenate([sticks, np.ones((n, 1))], axis=1)
+
+
+# --- the likelihood of whole numbers -------------------------------------------------------------
+
+
+class Histogram(NamedTuple):
+    """Distinct whole numbers of at least 0, and how often each occurs."""
+
+    values: FloatArray
+    counts: FloatArray
+
+    @property
+    def size(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def mean(self) -> float:
+        return float(self.values @ self.counts) / self.size
+
+    @property
+    def variance(self) -> float:
+        return float((self.values - self.mean) ** 2 @ self.counts) / self.size
+
+
+def likelihood_of_whole(x: FloatArray) -> str:
+    """The name of the likelihood of whole numbers of at least 0.
+
+    Each description of a column's histogram has a log-likelihood and d parameters; the least
+    −2 log p + d log n wins (Schwarz 1978). Ranks have a probability for each value, counts are
+    Poisson or negative binomial, and numbers are normal with bins of width 1.
+    """
+    if x.max() > LARGEST_COUNT:
+        return "normal"
+    values, counts = np.unique(x, return_counts=True)
+    found = Histogram(values, counts.astype(np.float64))
+    # The numbers are rounded: no distribution is narrower than a bin, of variance 1/12.
+    variance = max(found.variance, 1 / 12)
+    normal = -0.5 * found.size * (LOG_2PI + float(np.log(variance)) + 1)
+    costs = _costs_of_counts(found) | {"normal": _schwarz(normal, 2, found.size)}
+    if values.size <= MOST_RANKS and np.ptp(values) < MOST_RANKS:
+        own = float((counts * np.log(counts / x.size)).sum())
+        costs["ordinal"] = _schwarz(own, values.size - 1, found.size)
+    return min(costs, key=lambda name: costs[name])
+
+
+def likelihood_of_counts(found: Histogram) -> str:
+    """The name of the likelihood of counts."""
+    costs = _costs_of_counts(found)
+    return min(costs, key=lambda name: costs[name])
+
+
+def _costs_of_counts(found: Histogram) -> dict[str, float]:
+    x, mean = found.values, max(found.mean, 1e-9)
+    poisson = float((x * np.log(mean) - mean - gammaln(x + 1)) @ found.counts)
+
+    def negative_binomial(log_r: float) -> float:
+        r = np.exp(log_r)
+        chance = gammaln(x + r) - gammaln(r) - gammaln(x + 1)
+        each = chance + x * np.log(mean / (r + mean)) + r * np.log(r / (r + mean))
+        return -float(each @ found.counts)
+
+    best = optimize.minimize_scalar(negative_binomial, bounds=(-5, 10), method="bounded")
+    return {
+        "poisson": _schwarz(poisson, 1, found.size),
+        "negative-binomial": _schwarz(-float(best.fun), 2, found.size),
+    }
+
+
+def _schwarz(log_likelihood: float, parameters: int, n: float) -> float:
+    return -2 * log_likelihood + parameters * float(np.log(n))

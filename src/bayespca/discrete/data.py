@@ -14,14 +14,55 @@ from bayespca.sources.binary import BinaryCells
 from bayespca.sources.seen import Seen, seen_in
 
 from .likelihoods.bernoulli import BERNOULLI
-from .likelihoods.likelihood import BoolArray, Likelihood, Null
-from .sites import Measurement, Sites
+from .likelihoods.likelihood import BoolArray, Likelihood, Measurement, Null
 
 # Rows in a block: there is work for several threads, and the arrays of a block stay in the cache.
 BLOCK, LEAST_BLOCK, BLOCKS = 1024, 256, 32
 # Cells of a sparse matrix made dense at a time, where whole columns are needed.
 NARROW = 1 << 17
 EVERY = slice(None)
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Cells as measurements of z: precisions ω, τ, which is ω times the measured value, and
+    ⟨log p(x | z)⟩; all 0 in holes.
+    """
+
+    omega: FloatArray
+    tau: FloatArray
+    log_likelihood: FloatArray
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int]) -> Sites:
+        """Uninitialised sites of a matrix of this shape."""
+        return cls(*(np.empty(shape) for _ in range(3)))
+
+    @property
+    def summed(self) -> Sites:
+        """Sums over rows, as a single row: all that is kept of a sparse matrix."""
+        return Sites(*(values.sum(axis=0, keepdims=True) for values in vars(self).values()))
+
+    def plus(self, other: Sites) -> Sites:
+        """The sum of both."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Sites(*(one + two for one, two in pairs))
+
+    def at(self, which: Any) -> Sites:
+        return Sites(*(values[which] for values in vars(self).values()))
+
+    def copy(self) -> Sites:
+        return Sites(*(values.copy() for values in vars(self).values()))
+
+    @property
+    def turned(self) -> Sites:
+        """The transpose, in the same memory."""
+        return Sites(*(values.T for values in vars(self).values()))
+
+    def put(self, which: Any, others: Sites) -> None:
+        """Overwrite some of the sites, in place."""
+        for values, other in zip(vars(self).values(), vars(others).values(), strict=True):
+            values[which] = other
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,21 +251,17 @@ class TableCells:
 
         `moments` returns the mean and the variance of z in some columns of the matrix.
         """
-        return self.at(
-            tuple(
-                np.concatenate(
-                    [
-                        group.part(EVERY, some)
-                        .updated(*moments(slice(first.start + some.start, first.start + some.stop)))
-                        .parameters
-                        for some in group.narrow()
-                    ]
-                )
-                if group.likelihood.learns
-                else group.parameters
-                for group, first in self.with_columns()
-            )
-        )
+        found = []
+        for group, place in self.with_columns():
+            if not group.likelihood.learns:
+                found.append(group.parameters)
+                continue
+            new = []
+            for some in group.narrow():
+                at = moments(slice(place.start + some.start, place.start + some.stop))
+                new.append(group.part(EVERY, some).updated(*at).parameters)
+            found.append(np.concatenate(new))
+        return self.at(tuple(found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,11 +287,6 @@ def bits(cells: BinaryCells) -> TableCells:
     """Zeros and ones as cells with logits."""
     values = np.asarray(cells.ones.view(np.uint8))
     return TableCells((ColumnGroup(BERNOULLI, values, cells.seen, np.zeros((values.shape[1], 0))),))
-
-
-def binary_table(cells: BinaryCells) -> KnownTable:
-    """A table of zeros and ones without its empty rows and columns."""
-    return known_table(bits(cells))
 
 
 def row_blocks(cells: TableCells) -> list[slice]:

@@ -23,9 +23,14 @@ from bayespca.spectrum.tolerances import GONE_OF_BITS
 from .chart import TableChart
 from .columns import TableColumn, places
 from .data import KnownTable, TableCells, row_blocks
-from .likelihoods.likelihood import BoolArray
 from .normals import Normals
-from .posterior import BinaryPosterior, TablePosterior, from_factors, spread_of_columns
+from .posterior import (
+    BinaryPosterior,
+    NaturalPosterior,
+    TablePosterior,
+    from_factors,
+    spread_of_columns,
+)
 from .start import random_start, start, with_one_more
 from .step import (
     TableProblem,
@@ -37,10 +42,11 @@ from .step import (
 )
 
 F = TypeVar("F", bound=Fit[Any])
+P = TypeVar("P", bound=NaturalPosterior)
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryFit(Fit[BinaryPosterior], OfComponents):
+class NaturalFit(Fit[P], OfComponents):
     """A finished fit; `n_samples` counts all rows, including those without values.
 
     `dtype` is that of the data and of results. `r_hat` and `ess` are ArviZ's diagnostics of draws;
@@ -59,23 +65,16 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
 
 
 @dataclass(frozen=True, eq=False)
-class TableFit(Fit[TablePosterior]):
-    """A finished generalized PCA: descriptions of its columns, and whether rows have sizes.
+class BinaryFit(NaturalFit[BinaryPosterior]):
+    """A finished binary PCA."""
 
-    `n_samples` counts all rows, including those without values; `dtype` is that of results; `r_hat`
-    and `ess` are as in `BinaryFit`.
-    """
+
+@dataclass(frozen=True, eq=False)
+class TableFit(NaturalFit[TablePosterior]):
+    """A finished generalized PCA: descriptions of its columns, and whether rows have sizes."""
 
     columns: tuple[TableColumn, ...] = ()
     sized: bool = False
-    n_samples: int = 0
-    dtype: DType = DOUBLE
-    r_hat: dict[str, float] | None = None
-    ess: dict[str, float] | None = None
-
-    @property
-    def n_components(self) -> int:
-        return int(self.posterior.components.shape[0])
 
     @property
     def n_features(self) -> int:
@@ -83,9 +82,7 @@ class TableFit(Fit[TablePosterior]):
         return len(self.columns)
 
     def check(self) -> None:
-        """Raise ValueError unless the parts belong together."""
-        if not self.free_energy_by_rank.size > self.n_components:
-            raise ValueError("its free energies by rank do not reach its number of components")
+        super().check()
         widths: dict[int, int] = {}
         for column, place in zip(self.columns, places(self.columns), strict=True):
             widths[place.group] = widths.get(place.group, 0) + column.width
@@ -135,7 +132,12 @@ class BinaryModel(TableModel[BinaryFit]):
     """Logistic PCA of zeros and ones."""
 
     def posterior(self, state: TableState, data: KnownTable) -> BinaryPosterior:
-        columns = _for_all_columns(state, data.seen.columns)
+        # The posterior of a column without values is its prior.
+        live, prior = data.seen.columns, np.append(state.prior, state.spread)
+        mean = np.zeros((live.size, prior.size))
+        cov = np.repeat(packed(np.diag(prior))[None, :], live.size, axis=0)
+        log_dets = np.full(live.size, np.log(prior).sum())
+        columns = Normals(mean, cov, log_dets).but(live, state.columns)
         return BinaryPosterior(**from_factors(state.rows, columns, state.prior))
 
     def described(
@@ -186,14 +188,3 @@ def _sized(data: KnownTable, n_components: int | None) -> tuple[Factors, int]:
     n, p = data.cells.shape
     most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
     return Factors((p, n), VB, FactorPrior("learned"), GONE_OF_BITS), most
-
-
-def _for_all_columns(state: TableState, live: BoolArray) -> Normals:
-    """Posterior of all columns: that of a column without values is its prior."""
-    prior = np.append(state.prior, state.spread)
-    mean = np.zeros((live.size, prior.size))
-    cov = np.repeat(packed(np.diag(prior))[None, :], live.size, axis=0)
-    log_dets = np.full(live.size, np.log(prior).sum())
-    mean[live], cov[live] = state.columns.mean, state.columns.cov
-    log_dets[live] = state.columns.log_dets
-    return Normals(mean, cov, log_dets)

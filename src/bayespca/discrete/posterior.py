@@ -13,12 +13,11 @@ from bayespca.arrays.packing import are_covariances, packed, triangle, unpacked
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
 from .cells import moments, regressors, sites
-from .data import TableCells, row_blocks
-from .draws import NaturalDraws
+from .data import Sites, TableCells, row_blocks
 from .gibbs import posterior as drawing
-from .logistic import averages
+from .gibbs.posterior import NaturalDraws
+from .likelihoods.bernoulli import averages
 from .normals import Normals
-from .sites import Sites
 from .step import improved_rows
 
 # Most steps for new rows, and the relative fall of a row's free energy below which they end.
@@ -219,23 +218,19 @@ def natural(posterior: TablePosterior, data: TableCells) -> Natural:
     """Mean and variance of z in all cells of rows, given their observed cells."""
     if posterior.draws is not None:
         return Natural(*drawing.natural_moments(posterior.draws, data))
-    parts = [
-        _natural(posterior, found.rows.mean, _spread(posterior, found))
-        for found in _by_block(posterior, data)
-    ]
-    return Natural(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-
-
-def _natural(posterior: TablePosterior, a: FloatArray, cov: FloatArray) -> Natural:
-    """⟨z⟩ and ãᵀcov(b̃)ã + bᵀcov(a)b + tr(cov(a)cov(b))."""
-    H = a.shape[1]
-    rows = Normals(a, packed(cov), np.zeros(len(a)))
-    spread = regressors(Normals(0 * posterior.b, packed(posterior.b_spread), np.zeros(0)))
-    of_columns = rows.second_with_one @ spread.doubled
+    H = posterior.prior.size
     k, l = triangle(H)
-    b = posterior.b[:, :H]
-    of_rows = (rows.cov * np.where(k == l, 1.0, 2.0)) @ (b[:, k] * b[:, l]).T
-    return Natural(a @ b.T + posterior.b[:, H], of_columns + of_rows)
+    b, twice = posterior.b[:, :H], np.where(k == l, 1.0, 2.0)
+    outer = (b[:, k] * b[:, l]).T
+    spread = regressors(Normals(0 * posterior.b, packed(posterior.b_spread), np.zeros(0)))
+    parts = []
+    for found in _by_block(posterior, data):
+        a, cov = found.rows.mean, packed(_spread(posterior, found))
+        rows = Normals(a, cov, np.zeros(len(a)))
+        # ãᵀcov(b̃)ã + bᵀcov(a)b + tr(cov(a)cov(b))
+        variance = rows.second_with_one @ spread.doubled + (cov * twice) @ outer
+        parts.append((a @ b.T + posterior.b[:, H], variance))
+    return Natural(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def drawn_natural(
@@ -255,9 +250,8 @@ def drawn_natural(
 def _drawn(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:
     # Entries of variance 0, such as loadings of a factor that a view lacks, have no Cholesky root.
     certain = np.einsum("nhh->nh", cov) == 0
-    roots = (
-        np.linalg.cholesky(cov + certain[:, :, None] * np.eye(cov.shape[1])) if cov.size else cov
-    )
+    known = cov + certain[:, :, None] * np.eye(cov.shape[1])
+    roots = np.linalg.cholesky(known) if cov.size else cov
     draws = np.einsum("nhk,nk->nh", roots, rng.normal(size=mean.shape))
     return np.asarray(mean + np.where(certain, 0.0, draws))
 

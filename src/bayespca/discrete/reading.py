@@ -13,10 +13,9 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray, Matrix
 
-from .columns import CATEGORICAL, TableColumn, from_sticks, level_probabilities, places
+from .columns import CATEGORICAL, LIKELIHOODS, TableColumn, from_sticks, level_probabilities, places
 from .data import TableCells
-from .likelihoods.counting import NODES, WEIGHTS
-from .likelihoods.known import LIKELIHOODS
+from .likelihoods.counts import NODES, WEIGHTS
 from .likelihoods.likelihood import Likelihood
 from .likelihoods.ordinal import rank_probabilities
 
@@ -95,12 +94,23 @@ def deviations(view: ColumnView, *, noise: bool) -> FloatArray:
     Without `noise`, they are those of the mean given z: of the probability of a level, or of the
     rate of a count.
     """
-    if view.column.levels:
+    if not view.column.levels:
+        return _deviations_of_values(view, noise=noise)
+    if noise:
         p = expected(view)
-        if noise:
-            return np.sqrt(np.maximum(p * (1 - p), 0.0))
-        return _deviations_of_probabilities(view)
-    return _deviations_of_values(view, noise=noise)
+        return np.sqrt(np.maximum(p * (1 - p), 0.0))
+    if view.column.likelihood == CATEGORICAL:
+        # The sticks are independent.
+        first = _averaged(view, _mean_at)
+        second = _averaged(view, lambda z, one: _mean_at(z, one) ** 2)
+        ones = np.ones((len(first), 1))
+        left = np.cumprod(np.concatenate([ones, 1 - 2 * first + second], axis=1), axis=1)
+        squares = left * np.concatenate([second, ones], axis=1)
+        means = level_probabilities(first)
+    else:
+        means = _averaged(view, _expected_at)
+        squares = _averaged(view, lambda z, one: _expected_at(z, one) ** 2)
+    return np.asarray(np.sqrt(np.maximum(squares - means**2, 0.0)))
 
 
 def deviations_of_codes(view: ColumnView, *, noise: bool) -> FloatArray:
@@ -114,16 +124,13 @@ def _deviations_of_values(view: ColumnView, *, noise: bool) -> FloatArray:
     first, second = _averaged(view, _mean_at), _averaged(view, lambda z, one: _mean_at(z, one) ** 2)
     variance = second - first**2
     if noise:
-        variance = variance + _averaged(view, _variance_at)
+        of_cells = _averaged(view, lambda z, one: one.likelihood.variance(z, one.parameters))
+        variance = variance + of_cells
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * view.column.scale)
 
 
 def _mean_at(z: FloatArray, view: ColumnView) -> FloatArray:
     return view.likelihood.mean(z, np.zeros_like(z), view.parameters)
-
-
-def _variance_at(z: FloatArray, view: ColumnView) -> FloatArray:
-    return view.likelihood.variance(z, view.parameters)
 
 
 def _averaged(
@@ -133,21 +140,6 @@ def _averaged(
     root = np.sqrt(view.v)
     pairs = zip(NODES, WEIGHTS, strict=True)
     return np.asarray(sum(w * function(view.m + root * t, view) for t, w in pairs))
-
-
-def _deviations_of_probabilities(view: ColumnView) -> FloatArray:
-    """Standard deviations of the columns of `expected`, with independent sticks of categories."""
-    if view.column.likelihood == CATEGORICAL:
-        first = _averaged(view, _mean_at)
-        second = _averaged(view, lambda z, one: _mean_at(z, one) ** 2)
-        ones = np.ones((len(first), 1))
-        left = np.cumprod(np.concatenate([ones, 1 - 2 * first + second], axis=1), axis=1)
-        squares = left * np.concatenate([second, ones], axis=1)
-        means = level_probabilities(first)
-    else:
-        means = _averaged(view, _expected_at)
-        squares = _averaged(view, lambda z, one: _expected_at(z, one) ** 2)
-    return np.asarray(np.sqrt(np.maximum(squares - means**2, 0.0)))
 
 
 def _expected_at(z: FloatArray, view: ColumnView) -> FloatArray:

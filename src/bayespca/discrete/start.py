@@ -17,10 +17,9 @@ from bayespca.sources.records import Source
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import TINY
 
-from .data import TableCells, row_blocks
+from .data import Sites, TableCells, row_blocks
 from .likelihoods.normal import NORMAL
 from .normals import Normals
-from .sites import Sites
 from .step import TableProblem, TableState, evaluated_all, sites_of_block
 
 # Components added to those that the closed form keeps. It keeps at most TIMES as many as it is sure
@@ -39,8 +38,7 @@ def start(data: TableCells, problem: TableProblem) -> TableState:
     Their noise has variance 1 where z is near its mean. For zeros and ones they are
     (x − x̄)/√(x̄(1 − x̄)).
     """
-    null = _nulls(data)
-    found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
+    null, found = _by_themselves(data)
     slope = mean_omega(found, data)
 
     def pulled(rows: slice) -> FloatArray:
@@ -58,9 +56,7 @@ def start(data: TableCells, problem: TableProblem) -> TableState:
 def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generator) -> TableState:
     """Start from the largest number of components, with normal draws of loadings."""
     b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
-    null = _nulls(data)
-    found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
-    return _state(data, b, null, found)
+    return _state(data, b, *_by_themselves(data))
 
 
 def with_one_more(state: TableState, data: TableCells) -> TableState:
@@ -132,11 +128,12 @@ class _Nulls(NamedTuple):
     parameters: tuple[Matrix, ...]
 
 
-def _nulls(data: TableCells) -> _Nulls:
-    found = [group.null() for group in data.groups]
-    return _Nulls(
-        np.concatenate([each.mean for each in found]), tuple(each.parameters for each in found)
-    )
+def _by_themselves(data: TableCells) -> tuple[_Nulls, Sites]:
+    """Columns by themselves, and sums of the sites of their cells."""
+    means, parameters = zip(*(group.null() for group in data.groups), strict=True)
+    null = _Nulls(np.concatenate(means), parameters)
+    sites = (_alone(data, null, rows).summed for rows in row_blocks(data))
+    return null, reduce(Sites.plus, sites)
 
 
 def _alone(data: TableCells, null: _Nulls, rows: slice) -> Sites:

@@ -32,17 +32,16 @@ from bayespca.spectrum.tolerances import CALM, LEAST_SPREAD
 
 from .cells import (
     NaturalRegressors,
+    columns_from,
     columns_precision,
     moments,
     regressors,
     rows_from,
     sites,
-    split,
 )
-from .data import EVERY, TableCells, row_blocks
+from .data import EVERY, Sites, TableCells, row_blocks
 from .likelihoods.likelihood import BoolArray
-from .normals import Normals, from_precisions
-from .sites import Sites
+from .normals import Normals
 
 # How often a step that raises the free energy is halved before it is given up.
 HALVINGS = 12
@@ -83,8 +82,10 @@ class TableState:
 def step(state: TableState, data: TableCells, problem: TableProblem) -> tuple[TableState, Info]:
     """Update rows, columns, coordinates, priors and parameters; once F settles, drop components."""
     new = _with_rows_and_columns(state, data.at(state.parameters))
-    new = _with_parameters(_settled(new, problem), data)
-    new = with_energy(new)
+    new = _settled(new, problem)
+    cells = data.at(new.parameters)
+    parameters, found = relearned(new.rows, new.columns, cells, new.found)
+    new = with_energy(replace(new, parameters=parameters, found=found))
     if state.energy - new.energy < CALM * abs(new.energy):
         new = _without_weakest(new, data, problem)
     return new, Info(new.energy, new.rank, float("nan"))
@@ -110,8 +111,7 @@ def _with_rows_and_columns(state: TableState, data: TableCells) -> TableState:
     sums = np.sum([part for _, part, _ in parts], axis=0)
     found = kept.together([like for _, _, like in parts])
     prior = np.append(state.prior, state.spread)
-    precisions, pull = split(sums, prior.size)
-    columns = from_precisions(precisions + np.diag(1 / prior), pull)
+    columns = columns_from(sums, 1 / prior)
     columns, found = improved_columns(state.columns, columns, rows, found, prior, data)
     return replace(state, rows=rows, columns=columns, found=found)
 
@@ -233,30 +233,33 @@ def joined(parts: list[Normals]) -> Normals:
     )
 
 
-def _with_parameters(state: TableState, data: TableCells) -> TableState:
-    """Improve the parameters of likelihoods, and update the sites accordingly."""
-    if not data.learns:
-        return state
-    second = state.rows.second_with_one
+def relearned(
+    rows: Normals,
+    columns: Normals,
+    cells: TableCells,
+    found: Sites,
+    shared: Callable[[tuple[Matrix, ...]], tuple[Matrix, ...]] | None = None,
+) -> tuple[tuple[Matrix, ...], Sites]:
+    """Improved parameters of likelihoods, and the sites under them; other columns keep theirs.
+
+    `shared` returns parameters of which some are made equal.
+    """
+    if not cells.learns:
+        return cells.parameters, found
+    second = rows.second_with_one
 
     def of_columns(some: slice) -> tuple[FloatArray, FloatArray]:
-        return moments(state.rows, second, regressors(state.columns[some]))
+        return moments(rows, second, regressors(columns[some]))
 
-    cells = data.at(state.parameters).updated(of_columns)
-    found = evaluated_where_learned(state.rows, state.columns, cells, state.found)
-    return replace(state, parameters=cells.parameters, found=found)
-
-
-def evaluated_where_learned(
-    rows: Normals, columns: Normals, cells: TableCells, found: Sites
-) -> Sites:
-    """Sites after the parameters of likelihoods have changed; other columns keep theirs."""
+    cells = cells.updated(of_columns)
+    if shared is not None:
+        cells = cells.at(shared(cells.parameters))
     learned = cells.learned_columns
     if learned.all():
-        return evaluated_all(rows, columns, cells)
+        return cells.parameters, evaluated_all(rows, columns, cells)
     new = found.copy()
     new.put((EVERY, learned), evaluated_all(rows, columns[learned], cells.part(EVERY, learned)))
-    return new
+    return cells.parameters, new
 
 
 # --- coordinates and priors --------------------------------------------------------------------
@@ -265,7 +268,11 @@ def evaluated_where_learned(
 def _settled(state: TableState, problem: TableProblem) -> TableState:
     """The state in the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
     H = state.rank
-    shift = _best_shift(state)
+    # It minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v.
+    second = sum_of_second(state.columns) / state.spread
+    precision = np.diag(len(state.rows.mean) / state.prior) + second[:H, :H]
+    pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H]
+    shift = np.linalg.solve(precision, pull)
     rows = replace(state.rows, mean=state.rows.mean - shift)
     take_over = np.eye(H + 1)
     take_over[H, :H] = shift
@@ -283,14 +290,6 @@ def _with_best_priors(state: TableState, problem: TableProblem) -> TableState:
     prior, _ = problem.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
     spread = max(float(squares[-1]) / len(state.columns.mean), LEAST_SPREAD)
     return replace(state, prior=prior, spread=spread)
-
-
-def _best_shift(state: TableState) -> FloatArray:
-    """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: the shift from A to μ."""
-    H, n = state.rank, len(state.rows.mean)
-    second = sum_of_second(state.columns)
-    pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H] / state.spread
-    return np.linalg.solve(np.diag(n / state.prior) + second[:H, :H] / state.spread, pull)
 
 
 def sum_of_second(normals: Normals) -> FloatArray:

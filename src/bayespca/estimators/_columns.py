@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.choosing import (
+from bayespca.discrete.columns import (
+    CATEGORICAL,
+    COUNTS,
     LARGEST_COUNT,
+    NAMES,
+    WITH_LEVELS,
     Histogram,
+    TableColumn,
     likelihood_of_counts,
     likelihood_of_whole,
 )
-from bayespca.discrete.columns import CATEGORICAL, COUNTS, NAMES, WITH_LEVELS, TableColumn
 
 from ._tables import Level, RawColumn, RawTable
 

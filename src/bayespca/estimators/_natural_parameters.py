@@ -10,8 +10,8 @@ from bayespca.arrays.types import ArrayOrPair, DType, Input, Numbers
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import TableCells
 from bayespca.discrete.fit import BinaryFit, TableFit
+from bayespca.discrete.gibbs.fit import columns
 from bayespca.discrete.gibbs.fit import fit as draw
-from bayespca.discrete.gibbs.start import columns
 from bayespca.engines.decomposing import available_memory
 from bayespca.inference.chains import Schedule
 

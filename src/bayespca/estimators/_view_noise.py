@@ -14,7 +14,7 @@ from bayespca.noise.asked import EVB
 from bayespca.sources.cluster import dask_module
 from bayespca.sources.records import DaskArray
 from bayespca.spectrum.records import Status
-from bayespca.views.partitioned import ViewsLook
+from bayespca.views.data import ViewsLook
 
 from ._views import Views
 from .pca import BayesianPCA

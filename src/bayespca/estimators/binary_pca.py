@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca import inference
 from bayespca.arrays.types import DType, Input, Numbers
 from bayespca.discrete import posterior as read
-from bayespca.discrete.data import TableCells, binary_table, bits
+from bayespca.discrete.data import TableCells, bits, known_table
 from bayespca.discrete.fit import BinaryFit, binary_model
 from bayespca.inference.result import extended
 
@@ -77,7 +77,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
         """
         start, cap = time.perf_counter(), self._checked_cap()
         data = _binary.read(self, X, reset=True)
-        table = binary_table(data)
+        table = known_table(bits(data))
         model = binary_model(table, n_components=cap, init=self.init)
         fitted = inference.fit(model, table, _validation.looping(self, callback))
         kept = extended(fitted, BinaryFit, dtype=np.dtype(data.dtype))

@@ -16,9 +16,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from bayespca import inference
 from bayespca.arrays.types import Input, Numbers, RandomState
 from bayespca.mixtures.pca import posterior as read
-from bayespca.mixtures.pca.choosing import fit_choosing
 from bayespca.mixtures.pca.data import prepared
-from bayespca.mixtures.pca.fit import MixtureFit, MixtureModel, mixture_model
+from bayespca.mixtures.pca.fit import MixtureFit, MixtureModel, fit_choosing, mixture_model
 from bayespca.mixtures.weights import Dirichlet, PointWeights
 
 from . import _input, _validation

@@ -28,11 +28,10 @@ from bayespca.sources.cluster import computed, watched
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import DaskArray
 from bayespca.spectrum.records import Status
-from bayespca.views.data import ViewsTable, views_table
+from bayespca.views.data import ViewsTable, look_at_views, views_on_workers, views_table
 from bayespca.views.fit import ViewsFit, ViewsModel
 from bayespca.views.mixed.data import MixedViews, mixed_views
 from bayespca.views.mixed.fit import MixedModel
-from bayespca.views.partitioned import look_at_views, views_on_workers
 
 from . import _input, _lazy, _mixed_views, _validation, _views
 from ._base import BY_RANK, Estimator, Fitted, Transforming, typed

@@ -23,9 +23,8 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.noise.signs import LEAST_GAIN, of_variances
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
-from bayespca.tensors.choosing import better, choose
 from bayespca.tensors.data import tucker_cells
-from bayespca.tensors.fit import PER_MODE, TuckerFit, tucker_model
+from bayespca.tensors.fit import PER_MODE, TuckerFit, better, choose, tucker_model
 from bayespca.tensors.modes import times
 from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings

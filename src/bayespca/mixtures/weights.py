@@ -28,8 +28,7 @@ class Dirichlet:
 
     def cost(self, counts: FloatArray) -> float:
         """KL(π) − Σ Nₖ⟨log πₖ⟩ = log B(α₀, …, α₀) − log B(α₀ + N)."""
-        alpha = self.concentration + counts
-        return _log_beta(np.full_like(alpha, self.concentration)) - _log_beta(alpha)
+        return float(self.cluster_costs(counts).sum()) + self.total_cost(counts)
 
     def cluster_costs(self, counts: FloatArray) -> FloatArray:
         """The part of `cost` that each cluster contributes: log Γ(α₀) − log Γ(α₀ + Nₖ)."""
@@ -66,7 +65,3 @@ Weights = Dirichlet | PointWeights
 def log_weights(weights: FloatArray) -> FloatArray:
     """log π, finite where π is 0."""
     return np.log(np.maximum(weights, TINY))
-
-
-def _log_beta(alpha: FloatArray) -> float:
-    return float(gammaln(alpha).sum() - gammaln(alpha.sum()))

@@ -27,8 +27,7 @@ from bayespca.arrays.types import Array, FloatArray, Index, Vector
 
 from . import statistics
 from .data import GPData
-from .kernels import KernelHyper, covariance, covariance_gradients
-from .rowwise import Latent
+from .kernels import KernelHyper, Latent, covariance, covariance_gradients
 from .statistics import Gradients, Statistics
 
 # Added to the diagonal of K, in units of its mean; it grows if K has no Cholesky factor.
@@ -190,26 +189,19 @@ def best_ratios(units: Units, log_ratios: FloatArray) -> FloatArray:
     """log s at which the free energy is lowest, by Newton's method for all at once."""
     x = np.clip(log_ratios, LEAST_RATIO, MOST_RATIO)
     for _ in range(NEWTON):
-        slope, curvature = _derivatives(units, np.exp(x))
+        s = np.exp(x)
+        sl, left = s[:, None] * units.lam, units.left(s)
+        down = s * (units.pull / (1 + sl) ** 2).sum(axis=1) / left
+        bent = s * (units.pull * (1 - sl) / (1 + sl) ** 3).sum(axis=1) / left
+        slope = -units.count * down + (units.times * sl / (1 + sl)).sum(axis=1) + s * units.trace
+        logs = (units.times * sl / (1 + sl) ** 2).sum(axis=1)
+        curvature = logs - units.count * (bent + down**2) + s * units.trace
         step = np.where(curvature > 0, slope / np.maximum(curvature, 1e-300), np.sign(slope))
         new = np.clip(x - np.clip(step, -1.0, 1.0), LEAST_RATIO, MOST_RATIO)
         moved, x = float(np.abs(new - x).max()), new
         if moved < SMALL:
             break
     return x
-
-
-def _derivatives(units: Units, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """First and second derivatives of the free energies with respect to log s."""
-    sl = s[:, None] * units.lam
-    left = units.left(s)
-    down = s * (units.pull / (1 + sl) ** 2).sum(axis=1) / left
-    bent = s * (units.pull * (1 - sl) / (1 + sl) ** 3).sum(axis=1) / left
-    slope = 0.5 * (-units.count * down + (units.times * sl / (1 + sl)).sum(axis=1))
-    curvature = 0.5 * (
-        -units.count * (bent + down**2) + (units.times * sl / (1 + sl) ** 2).sum(axis=1)
-    )
-    return slope + 0.5 * s * units.trace, curvature + 0.5 * s * units.trace
 
 
 # --- matrices ----------------------------------------------------------------------------------
@@ -252,22 +244,21 @@ class _Parts:
         at, psi1 = statistics.statistics(latent, Z, hyper, data.rows)
         # For matrices this small, starting threads takes longer than the work.
         with one_blas_thread():
-            return cls._solved(at, psi1, Z, hyper, data)
-
-    @classmethod
-    def _solved(
-        cls, at: Statistics, psi1: Array, Z: FloatArray, hyper: KernelHyper, data: GPData
-    ) -> _Parts:
-        L, jitter = factored(covariance(Z, hyper), smooth=bool(hyper.w.size))
-        Li = solve_triangular(L, np.eye(len(L)), lower=True)
-        A = Li @ _centred(at, data) @ Li.T
-        lam, V = np.linalg.eigh(0.5 * (A + A.transpose(0, 2, 1)))
-        lam, W = np.maximum(lam, 0.0), Li.T @ V
-        each = W[data.group_of] if len(W) > 1 else None
-        c = at.pulled.T @ W[0] if each is None else np.einsum("dmi,md->di", each, at.pulled)
-        trace = at.psi0 - np.einsum("ij,gij->g", Li.T @ Li, at.psi2)
-        units = _units(lam, c, np.maximum(trace, 0.0), data)
-        return cls(at, psi1, Z, data, jitter, Li.T @ Li, W, lam, c, units)
+            L, jitter = factored(covariance(Z, hyper), smooth=bool(hyper.w.size))
+            Li = solve_triangular(L, np.eye(len(L)), lower=True)
+            psi2 = at.psi2
+            if data.center:
+                # Centred, because the means of the columns are integrated out.
+                n, t = data.seen_in_group[:, None, None], at.sums
+                psi2 = psi2 - (psi2 + t[:, :, None] * t[:, None, :] - at.outer) / n
+            A = Li @ psi2 @ Li.T
+            lam, V = np.linalg.eigh(0.5 * (A + A.transpose(0, 2, 1)))
+            lam, W = np.maximum(lam, 0.0), Li.T @ V
+            each = W[data.group_of] if len(W) > 1 else None
+            c = at.pulled.T @ W[0] if each is None else np.einsum("dmi,md->di", each, at.pulled)
+            trace = at.psi0 - np.einsum("ij,gij->g", Li.T @ Li, at.psi2)
+            units = _units(lam, c, np.maximum(trace, 0.0), data)
+            return cls(at, psi1, Z, data, jitter, Li.T @ Li, W, lam, c, units)
 
     def pulls(self, s: FloatArray) -> FloatArray:
         """(K + sΨ₂)⁻¹Ψ₁ᵀy of each column: (D, M)."""
@@ -287,10 +278,18 @@ class _Parts:
         shrunk = _by_group(s[:, None] * inner, data.group_of, G)
         plain = _by_group(inner, data.group_of, G)
         WT = self.W.transpose(0, 2, 1)
-        squares = _outer_by_group(E, s**2 / s2, data, G)
+        # Σ s²/σ²·EEᵀ over the columns of each group.
+        weighted = E * (s**2 / s2)[:, None]
+        members = (data.group_of == g for g in range(G))
+        squares = np.stack([weighted[of].T @ E[of] for of in members])
         gC = 0.5 * ((self.W * shrunk[:, None, :]) @ WT + squares)
         ratios = _by_group(s[:, None], data.group_of, G)[:, 0]
-        g2, g_outer, g_sums = _uncentred(gC, at, data)
+        # Derivatives with respect to Σψ₂, Σψ₁ψ₁ᵀ and Σψ₁, from that of the centred sum.
+        g2, g_outer, g_sums = gC, np.zeros_like(gC), np.zeros_like(at.sums)
+        if data.center:
+            n = data.seen_in_group[:, None, None]
+            g2, g_outer = gC * (1 - 1 / n), gC / n
+            g_sums = -2 * np.einsum("gij,gj->gi", gC, at.sums) / n[:, 0]
         g2 = g2 - 0.5 * ratios[:, None, None] * self.Ki
         given = Statistics(0.5 * ratios, -(s / s2) * E.T, g_sums, g2, g_outer)
         found = statistics.gradients(latent, self.Z, hyper, given, (at, self.psi1), data.rows)
@@ -312,14 +311,6 @@ def _by_group(values: FloatArray, group_of: Index, G: int) -> FloatArray:
     return found
 
 
-def _outer_by_group(E: FloatArray, weights: FloatArray, data: GPData, G: int) -> FloatArray:
-    """Σ weight·EEᵀ over the columns of each group: (G, M, M)."""
-    if G == 1:
-        return ((E * weights[:, None]).T @ E)[None]
-    members = (np.flatnonzero(data.group_of == g) for g in range(G))
-    return np.stack([(E[of] * weights[of][:, None]).T @ E[of] for of in members])
-
-
 def _units(lam: FloatArray, c: FloatArray, trace: FloatArray, data: GPData) -> Units:
     group = data.group_of
     if data.n_units == 1:
@@ -336,22 +327,3 @@ def _units(lam: FloatArray, c: FloatArray, trace: FloatArray, data: GPData) -> U
         )
     lam = lam[group]
     return Units(data.count, data.squares, lam, np.ones_like(lam), c**2, trace[group])
-
-
-def _centred(at: Statistics, data: GPData) -> FloatArray:
-    """Σψ₂ centred, for columns whose mean is integrated out."""
-    if not data.center:
-        return at.psi2
-    t = at.sums
-    n = data.seen_in_group[:, None, None]
-    return at.psi2 - (at.psi2 + t[:, :, None] * t[:, None, :] - at.outer) / n
-
-
-def _uncentred(
-    g: FloatArray, at: Statistics, data: GPData
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives with respect to Σψ₂, Σψ₁ψ₁ᵀ and Σψ₁, from that of the centred sum."""
-    if not data.center:
-        return g, np.zeros_like(g), np.zeros_like(at.sums)
-    n = data.seen_in_group[:, None, None]
-    return g * (1 - 1 / n), g / n, -2 * np.einsum("gij,gj->gi", g, at.sums) / n[:, 0]

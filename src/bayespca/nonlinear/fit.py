@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -19,9 +20,8 @@ from bayespca.spectrum.records import Status
 from . import exact
 from .bound import JITTER, solve
 from .data import GPData
-from .kernels import Kernel, KernelHyper, covariance, first_hyper
+from .kernels import Kernel, KernelHyper, Latent, covariance, first, first_hyper
 from .posterior import GPPosterior
-from .rowwise import Latent, first
 from .start import (
     FIRST_RELEVANCE,
     HELD,
@@ -31,8 +31,19 @@ from .start import (
     start,
     unrolled,
 )
-from .state import GPState, LatentPoint
-from .step import ITERATIONS, begin, begin_again, freed, point_of, step, without_least
+from .step import (
+    ITERATIONS,
+    GPState,
+    LatentPoint,
+    begin,
+    begin_again,
+    freed,
+    point_of,
+    step,
+    without_least,
+)
+
+S = TypeVar("S")
 
 # Least noise variance, in units of the data's variance.
 LEAST_NOISE = 1e-12
@@ -79,15 +90,35 @@ class GPFit(Fit[GPPosterior]):
 
 
 @dataclass(frozen=True)
-class GPModel(Model[GPData, GPState, GPFit]):
-    """Variational GP-LVM with at most `most` dimensions.
+class LatentModel(Model[GPData, S, GPFit]):
+    """A GP-LVM with at most `most` dimensions; states are those of a descent."""
+
+    kernel: Kernel
+    most: int
+
+    def unit(self, data: GPData) -> float:
+        return data.unit
+
+    def free_energy(self, run: Run[S], data: GPData) -> float:
+        """The free energy with the constant that descents omit: that of pure noise, and units."""
+        count = float(data.count.sum())
+        return run.free_energy + data.all_noise + count * float(np.log(data.unit))
+
+    def digests(self, data: GPData) -> Sequence[object]:
+        return [data.centred, data.mean, data.seen]
+
+    def described(self, found: Fit[GPPosterior], run: Run[S], data: GPData) -> GPFit:
+        return extended(found, GPFit, n_samples=data.shape[0])
+
+
+@dataclass(frozen=True)
+class GPModel(LatentModel[GPState]):
+    """Variational GP-LVM.
 
     With `unroll` it starts with `most` dimensions from distances along neighbours, instead of from
     principal components.
     """
 
-    kernel: Kernel
-    most: int
     n_inducing: int
     unroll: bool = False
 
@@ -95,13 +126,10 @@ class GPModel(Model[GPData, GPState, GPFit]):
         held = HELD if "squared-exponential" in self.kernel.parts else 0
         first_point = unrolled if self.unroll else start
         point = first_point(data, self.kernel, self.most, self.n_inducing, rng)
-        return begin(point, data, held, HELD_RATIO)
+        return begin(point, data, held, np.full(data.n_units, HELD_RATIO))
 
     def step(self, state: GPState, data: GPData) -> tuple[GPState, Info]:
         return step(state, data, self._template(state, data))
-
-    def digests(self, data: GPData) -> Sequence[object]:
-        return [data.centred, data.mean, data.seen]
 
     def moves(self, data: GPData) -> Sequence[Move[GPState]]:
         return [Move(partial(self._less, data=data))]
@@ -126,33 +154,28 @@ class GPModel(Model[GPData, GPState, GPFit]):
         zeros = np.zeros((N, Q))
         return LatentPoint(Latent(zeros, zeros), np.zeros((M, Q)), hyper)
 
-    def unit(self, data: GPData) -> float:
-        return data.unit
-
-    def free_energy(self, run: Run[GPState], data: GPData) -> float:
-        return run.free_energy + _constant(data)
-
     def posterior(self, state: GPState, data: GPData) -> GPPosterior:
-        point = in_length_scales(point_of(state, self._template(state, data)))
-        solved = solve(
-            Latent(point.at.latent.mean, point.at.latent.variance),
-            point.at.Z,
-            point.at.hyper,
-            data,
-            state.log_ratios,
-        )
-        centre = _centres(point.at, data, len(solved.precise))
-        kind = data.group_of if len(solved.precise) == data.seen_in_group.size else data.unit_of
-        noise = np.maximum(solved.noise, LEAST_NOISE)
+        point, prior = in_length_scales(point_of(state, self._template(state, data)))
+        solved = solve(point.latent, point.Z, point.hyper, data, state.log_ratios)
+        noise, count = np.maximum(solved.noise, LEAST_NOISE), len(solved.precise)
+        kind = data.group_of if count == data.seen_in_group.size else data.unit_of
+        centre, mean_variance = np.zeros((count, len(point.Z))), np.zeros(data.shape[1])
+        if data.center:
+            # Means of ψ₁ over the rows of each kind of column.
+            psi1 = first(point.latent, point.Z, point.hyper)
+            sums = psi1.sum(axis=0)[None] if data.seen is None else data.seen.T @ psi1
+            means = sums / data.seen_in_group[:, None]
+            centre = means if len(means) == count else means[data.group_of]
+            mean_variance = noise * data.unit**2 / data.seen_in_group[data.group_of]
         return GPPosterior(
-            mean=point.at.latent.mean,
-            variance=point.at.latent.variance,
-            prior=point.prior,
-            Z=point.at.Z,
-            w=point.at.hyper.w,
-            v=point.at.hyper.v,
-            b=point.at.hyper.b,
-            e=point.at.hyper.e,
+            mean=point.latent.mean,
+            variance=point.latent.variance,
+            prior=prior,
+            Z=point.Z,
+            w=point.hyper.w,
+            v=point.hyper.v,
+            b=point.hyper.b,
+            e=point.hyper.e,
             inverse=solved.inverse,
             precise=solved.precise,
             kind=kind.astype(float),
@@ -161,14 +184,19 @@ class GPModel(Model[GPData, GPState, GPFit]):
             offset=data.mean,
             signal=noise * solved.ratios * data.unit**2,
             noise=noise * data.unit**2,
-            mean_variance=_mean_variance(data, noise),
+            mean_variance=mean_variance,
         )
 
     def status(self, state: GPState, data: GPData) -> Status:
-        return jitter_status(state.jitter)
-
-    def described(self, found: Fit[GPPosterior], run: Run[GPState], data: GPData) -> GPFit:
-        return extended(found, GPFit, n_samples=data.shape[0])
+        """Advice if the covariance of the inducing points was nearly singular on the way."""
+        if state.jitter <= JITTER:
+            return Status()
+        return Status().but(
+            "jitter",
+            f"The covariance of the inducing points was nearly singular: {state.jitter:.0e} times "
+            "its mean diagonal was added to the diagonal. Use fewer inducing points (n_inducing) "
+            "to avoid this.",
+        )
 
 
 # --- point-estimated latent points -------------------------------------------------------------
@@ -183,11 +211,11 @@ class MapState:
 
 
 @dataclass(frozen=True)
-class MapModel(Model[GPData, MapState, GPFit]):
+class MapModel(LatentModel[MapState]):
     """Lawrence's GP-LVM with a given number of dimensions."""
 
-    kernel: Kernel
-    most: int
+    def digests(self, data: GPData) -> Sequence[object]:
+        return [data.centred, data.mean]
 
     @property
     def has_one_start(self) -> bool:
@@ -225,15 +253,6 @@ class MapModel(Model[GPData, MapState, GPFit]):
         slope = np.concatenate([found.X.ravel(), found.hyper * hyper.vector, [found.log_ratio]])
         return found.energy - data.all_noise, slope
 
-    def digests(self, data: GPData) -> Sequence[object]:
-        return [data.centred, data.mean]
-
-    def unit(self, data: GPData) -> float:
-        return data.unit
-
-    def free_energy(self, run: Run[MapState], data: GPData) -> float:
-        return run.free_energy + _constant(data)
-
     def posterior(self, state: MapState, data: GPData) -> GPPosterior:
         """The posterior with all points as inducing points, where functions are uncertain only
         because of the noise.
@@ -242,8 +261,7 @@ class MapModel(Model[GPData, MapState, GPFit]):
         found = exact.evaluate(X, hyper, ratio, data)
         shift = X.mean(axis=0) if hyper.w.size and not hyper.v.size else np.zeros(X.shape[1])
         X = X - shift
-        point = in_length_scales(LatentPoint(Latent(X, np.full(X.shape, 1e-12)), X, hyper))
-        at = point.at
+        at, prior = in_length_scales(LatentPoint(Latent(X, np.full(X.shape, 1e-12)), X, hyper))
         (N, D), s = data.shape, float(np.exp(ratio))
         factor = cho_factor(covariance(at.Z, at.hyper) + np.eye(N) / s, lower=True)
         # Solved for each right-hand side: a product with the inverse would lose their digits.
@@ -255,7 +273,7 @@ class MapModel(Model[GPData, MapState, GPFit]):
         return GPPosterior(
             mean=at.latent.mean,
             variance=np.zeros(X.shape),
-            prior=point.prior,
+            prior=prior,
             Z=at.Z,
             w=at.hyper.w,
             v=at.hyper.v,
@@ -272,58 +290,13 @@ class MapModel(Model[GPData, MapState, GPFit]):
             mean_variance=np.zeros(D),
         )
 
-    def described(self, found: Fit[GPPosterior], run: Run[MapState], data: GPData) -> GPFit:
-        return extended(found, GPFit, n_samples=data.shape[0])
 
-
-# --- shared by both ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """A point in units in which length scales are 1, and the prior variances in these units."""
-
-    at: LatentPoint
-    prior: FloatArray
-
-
-def in_length_scales(point: LatentPoint) -> Scaled:
-    """The same model with its latent space in units of length scales, most relevant first."""
+def in_length_scales(point: LatentPoint) -> tuple[LatentPoint, FloatArray]:
+    """The same model with its latent space in units of length scales, most relevant first, and the
+    prior variances in these units.
+    """
     order = np.argsort(-point.relevance, kind="stable")
     point = point.of_dimensions(order)
     root = np.sqrt(point.hyper.relevance)
     latent = Latent(point.latent.mean * root, point.latent.variance * root**2)
-    return Scaled(LatentPoint(latent, point.Z * root, point.hyper.scaled(1 / root)), root**2)
-
-
-def jitter_status(jitter: float) -> Status:
-    """Advice if the covariance of the inducing points was nearly singular on the way."""
-    if jitter <= JITTER:
-        return Status()
-    return Status().but(
-        "jitter",
-        f"The covariance of the inducing points was nearly singular: {jitter:.0e} times its mean "
-        "diagonal was added to the diagonal. Use fewer inducing points (n_inducing) to avoid this.",
-    )
-
-
-def _constant(data: GPData) -> float:
-    """The constant that free energies of descents omit: that of pure noise, and the units."""
-    return data.all_noise + float(data.count.sum()) * float(np.log(data.unit))
-
-
-def _centres(point: LatentPoint, data: GPData, count: int) -> FloatArray:
-    """Means of ψ₁ over the rows of each kind of column: (C, M)."""
-    M = len(point.Z)
-    if not data.center:
-        return np.zeros((count, M))
-    psi1 = first(point.latent, point.Z, point.hyper)
-    sums = psi1.sum(axis=0)[None] if data.seen is None else data.seen.T @ psi1
-    means = sums / data.seen_in_group[:, None]
-    return means if len(means) == count else means[data.group_of]
-
-
-def _mean_variance(data: GPData, noise: FloatArray) -> FloatArray:
-    if not data.center:
-        return np.zeros(data.shape[1])
-    return noise * data.unit**2 / data.seen_in_group[data.group_of]
+    return LatentPoint(latent, point.Z * root, point.hyper.scaled(1 / root)), root**2

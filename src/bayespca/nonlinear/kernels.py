@@ -1,5 +1,5 @@
-"""Covariance functions of the latent space: the parts of a kernel, their parameters, and the
-covariance of points.
+"""Covariance functions of the latent space: the parts of a kernel, their parameters, the covariance
+of points, and averages over normal latent points, one row at a time (ψ; see `statistics`).
 
 Variances are relative: the whole kernel is multiplied by the signal variance, which the bound finds
 in closed form. The squared exponential has variance 1.
@@ -17,7 +17,10 @@ from typing import Self
 
 import numpy as np
 
-from bayespca.arrays.types import FloatArray, Index
+from bayespca.arrays.packing import unpacked
+from bayespca.arrays.types import FloatArray, Index, Matrix
+
+from .pairs import HOST, first_exponential
 
 PARTS = ("squared-exponential", "linear", "bias", "white")
 SHORT = {"se": "squared-exponential", "rbf": "squared-exponential"}
@@ -183,14 +186,6 @@ def between(X: FloatArray, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
     return K + (hyper.b[0] if hyper.b.size else 0.0)
 
 
-def variance(X: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """The variance of each point: (N,)."""
-    found = np.full(len(X), 1.0 if hyper.w.size else 0.0)
-    if hyper.v.size:
-        found += (X**2) @ hyper.v
-    return found + hyper.b.sum() + hyper.e.sum()
-
-
 def slopes_between(X: FloatArray, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
     """Derivatives of `between` with respect to each coordinate of X: (N, Q, M)."""
     found = np.zeros((*X.shape, len(Z)))
@@ -201,11 +196,6 @@ def slopes_between(X: FloatArray, Z: FloatArray, hyper: KernelHyper) -> FloatArr
     if hyper.v.size:
         found += hyper.v[:, None] * Z.T
     return found
-
-
-def slopes_of_variance(X: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """Derivatives of `variance` with respect to each coordinate of X: (N, Q)."""
-    return 2 * hyper.v * X if hyper.v.size else np.zeros_like(X)
 
 
 def squared_distances(Z: FloatArray, w: FloatArray) -> FloatArray:
@@ -223,3 +213,79 @@ def distance_gradient(Z: FloatArray, w: FloatArray, g: FloatArray) -> FloatArray
 def distance_gradient_of_scales(Z: FloatArray, g: FloatArray) -> FloatArray:
     """The gradient of Σ g·(squared distances) with respect to w, for symmetric g."""
     return 2 * (g.sum(axis=1) @ Z**2 - ((g @ Z) * Z).sum(axis=0))
+
+
+# --- averages over normal latent points ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """Normal latent points: means and variances, (N, Q) each."""
+
+    mean: Matrix
+    variance: Matrix
+
+    def rows(self, which: slice | Index) -> Latent:
+        return Latent(self.mean[which], self.variance[which])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.mean.shape[0], self.mean.shape[1]
+
+    @property
+    def divergence(self) -> float:
+        """KL divergence of all points from N(0, I)."""
+        squares = self.mean**2 + self.variance
+        return 0.5 * float((squares - 1 - np.log(self.variance)).sum())
+
+
+def zeroth(latent: Latent, hyper: KernelHyper) -> FloatArray:
+    """ψ₀ of each row: (N,)."""
+    found = np.full(latent.shape[0], 1.0 if hyper.w.size else 0.0)
+    if hyper.v.size:
+        found += (latent.mean**2 + latent.variance) @ hyper.v
+    return found + hyper.b.sum() + hyper.e.sum()
+
+
+def first(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """ψ₁ of each row: (N, M)."""
+    found = np.zeros((latent.shape[0], len(Z)))
+    if hyper.w.size:
+        found += exponential_of_rows(latent, Z, hyper.w)
+    if hyper.v.size:
+        found += (latent.mean * hyper.v) @ Z.T
+    return found + (hyper.b[0] if hyper.b.size else 0.0)
+
+
+def second(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """ψ₂ of each row: (N, M, M)."""
+    N, M = latent.shape[0], len(Z)
+    found = np.zeros((N, M, M))
+    if hyper.w.size:
+        triangles = HOST.of_rows(latent.mean, latent.variance, Z, hyper.w)
+        found += unpacked(triangles, M) * np.exp(-0.25 * squared_distances(Z, hyper.w))
+    if hyper.v.size:
+        T = Z * hyper.v
+        line = latent.mean @ T.T
+        found += line[:, :, None] * line[:, None, :]
+        found += (T * latent.variance[:, None, :]) @ T.T
+        if hyper.w.size:
+            p = exponential_of_rows(latent, Z, hyper.w)
+            cross = (p[:, :, None] * tilted_means(latent, Z, hyper)) @ T.T
+            found += cross + cross.transpose(0, 2, 1)
+    if hyper.b.size:
+        b = hyper.b[0]
+        t = first(latent, Z, hyper) - b
+        found += b * (t[:, :, None] + t[:, None, :] + b)
+    return found
+
+
+def exponential_of_rows(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
+    """ψ₁ of the squared exponential: (N, M)."""
+    return np.asarray(first_exponential(latent.mean, latent.variance, Z, w))
+
+
+def tilted_means(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """Means of x under N(x; μ, S) times the squared exponential at z: (N, M, Q)."""
+    wS = hyper.w * latent.variance
+    return (latent.mean[:, None, :] + wS[:, None, :] * Z) / (1 + wS)[:, None, :]

@@ -9,16 +9,20 @@ from scipy.special import logsumexp
 from scipy.stats import norm, qmc
 
 from bayespca.arrays.types import FloatArray, Index
+from bayespca.inference.descending_rows import rows_descended
 
-from .point_rows import PointRows
-from .posterior import GPPosterior, averaged, predicted
-from .rowwise import Latent
-from .uncertain_rows import UncertainRows
+from .kernels import Latent
+from .posterior import GPPosterior, averaged, predicted, slopes
+from .statistics import of_rows, weights_of_rows
 
 # Training rows from which a new row starts, chosen among this many nearest ones; rows at a time.
 STARTS, NEAREST, ROWS = 3, 30, 512
 # Draws for a density, a power of 2, and their standard deviation over that of the posterior.
 DRAWS, WIDER = 64, 1.3
+# Most steps of a row, and the fall of its free energy that ends them.
+MOST, SETTLED = 200, 1e-6
+# Least variance of a row at its start, over that of the prior.
+LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +50,13 @@ def placed(found: GPPosterior, Y: FloatArray) -> Modes:
     the free energy of its own cells given the functions.
     """
     known = predicted(found, found.mean)[0]
-    parts = [
-        _placed(found, Y[first_row : first_row + ROWS], known)
-        for first_row in range(0, len(Y), ROWS)
-    ]
+    parts = [_placed(found, Y[start : start + ROWS], known) for start in range(0, len(Y), ROWS)]
     places = tuple(
         Latent(
-            np.concatenate([part.places[k].mean for part in parts]),
-            np.concatenate([part.places[k].variance for part in parts]),
+            np.concatenate([one.mean for one in same]),
+            np.concatenate([one.variance for one in same]),
         )
-        for k in range(len(parts[0].places))
+        for same in zip(*(part.places for part in parts), strict=True)
     )
     return Modes(places, np.concatenate([part.weights for part in parts], axis=1))
 
@@ -122,15 +123,163 @@ def log_density(found: GPPosterior, Y: FloatArray) -> FloatArray:
             mean, spread = predicted(found, X)
             cells = _log_normal(Y - mean, spread + found.noise)
             prior = _log_normal(X, found.prior).sum(axis=1)
-            logs[k, i] = np.where(there, cells, 0.0).sum(axis=1) + prior - _proposal(modes, X)
+            # The density of the mixture that points are drawn from.
+            around = [
+                _log_normal(X - one.mean, WIDER**2 * one.variance).sum(axis=1)
+                for one in modes.places
+            ]
+            proposal = logsumexp(around, axis=0) - np.log(K)
+            logs[k, i] = np.where(there, cells, 0.0).sum(axis=1) + prior - proposal
     return np.asarray(logsumexp(logs, axis=(0, 1)) - np.log(K * DRAWS))
-
-
-def _proposal(modes: Modes, X: FloatArray) -> FloatArray:
-    """Log density of points under the mixture they are drawn from: (n,)."""
-    parts = [_log_normal(X - one.mean, WIDER**2 * one.variance).sum(axis=1) for one in modes.places]
-    return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)))
 
 
 def _log_normal(left: FloatArray, variance: FloatArray) -> FloatArray:
     return -0.5 * (np.log(2 * np.pi * variance) + left**2 / variance)
+
+
+# --- uncertain latent points ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class UncertainRows:
+    """The free energy of rows under the variational model, where each has its own normal posterior
+    given the functions: linear in their ψ statistics, with coefficients from their cells.
+    """
+
+    found: GPPosterior
+    constant: FloatArray
+    g0: FloatArray
+    g1: FloatArray
+    G: FloatArray
+
+    @classmethod
+    def of(cls, found: GPPosterior, Y: FloatArray) -> UncertainRows:
+        there = ~np.isnan(Y)
+        s2, s = found.noise, found.signal / found.noise
+        A, kinds = found.weights, found.kinds
+        # Shifted so that the prediction for a cell is k·a, without a centre.
+        shift = np.einsum("dm,md->d", found.centre[kinds], A)
+        left = np.where(there, Y - found.offset + shift, 0.0)
+        pk = np.einsum("cmj,cj->cm", found.precise, found.centre)
+        kpk = np.einsum("cm,cm->c", pk, found.centre)
+        constant = 0.5 * (left**2 / s2).sum(axis=1)
+        constant += there @ (
+            0.5 * (np.log(2 * np.pi * s2) + found.mean_variance / s2 + s * kpk[kinds])
+        )
+        g1 = -(left / s2) @ A.T - (there * s) @ pk[kinds]
+        of_kind = np.stack([(there * s) @ (kinds == c) for c in range(len(found.centre))], axis=1)
+        inner = found.precise - found.inverse
+        complete = bool(there.all())
+        scales = of_kind[:1] if complete else of_kind
+        weights = there[:1] / s2 if complete else there / s2
+        G = 0.5 * np.einsum("nc,cmj->nmj", scales, inner)
+        G += 0.5 * ((A * weights[:, None, :]) @ A.T)
+        G = weights_of_rows(found.Z, found.hyper, G)
+        return cls(found, constant, 0.5 * (there @ s), g1, G)
+
+    def part(self, index: Index) -> UncertainRows:
+        """The free energy of some of the rows."""
+        G = self.G if len(self.G) == 1 else self.G[index]
+        return UncertainRows(self.found, self.constant[index], self.g0[index], self.g1[index], G)
+
+    def at(self, latent: Latent) -> tuple[FloatArray, FloatArray]:
+        """The free energy of each row, (n,), and its gradients with respect to means and logarithms
+        of variances: (n, 2Q).
+        """
+        found, given = self.found, (self.g0, self.g1, self.G)
+        values, gm, gS = of_rows(latent, found.Z, found.hyper, given)
+        ratio = latent.variance / found.prior
+        apart = 0.5 * (latent.mean**2 / found.prior + ratio - 1 - np.log(ratio)).sum(axis=1)
+        gm = gm + latent.mean / found.prior
+        gS = gS + 0.5 * (1 / found.prior - 1 / latent.variance)
+        slopes = np.concatenate([gm, gS * latent.variance], axis=1)
+        return self.constant + values + apart, slopes
+
+    def descended(self, start: Latent) -> tuple[Latent, FloatArray]:
+        """Latent points at which the free energy is lowest, by descent, and its values there."""
+
+        def objective(x: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
+            return self.part(index).at(_from_logs(x))
+
+        spread = np.maximum(start.variance, LEAST_SPREAD * self.found.prior)
+        x = np.concatenate([start.mean, np.log(spread)], axis=1)
+        latent = _from_logs(rows_descended(objective, x, most=MOST, settled=SETTLED))
+        return latent, self.at(latent)[0]
+
+
+def _from_logs(x: FloatArray) -> Latent:
+    mean, logs = np.split(x, 2, axis=1)
+    return Latent(mean, np.exp(np.clip(logs, -30, 12)))
+
+
+# --- point estimates -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PointRows:
+    """Rows (n, D), with NaN for holes, of a model with point-estimated latent points.
+
+    The density of a row at x is that of a Gaussian process, N(m(x), V(x)) with V the variance of
+    the functions and the noise (Lawrence 2005). Its product with the prior of x is approximated by
+    a normal density around its maximum (Laplace), with the Fisher information for curvature:
+
+        H = Σ m'm'ᵀ/V + ½ Σ V'V'ᵀ/V² + diag(prior)⁻¹
+
+    summed over observed cells. Nothing here is a difference of large numbers. ψ statistics would
+    be: where functions vary 10⁹ times as much as the noise, as they do if the data are nearly
+    linear, all digits of the free energy would be lost.
+    """
+
+    found: GPPosterior
+    Y: FloatArray
+
+    def descended(self, start: Latent) -> tuple[Latent, FloatArray]:
+        """The most probable latent points, from a start, with their variances.
+
+        The second array has −log of each row's density, which Laplace's approximation gives.
+        """
+        # In units of the standard deviations at the start, so that no step leads to another place.
+        unit = 1 / np.sqrt(np.einsum("nqq->nq", self.information(start.mean)))
+
+        def objective(x: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
+            energy, gradient = self.at(start.mean[index] + x * unit[index], index)
+            return energy, gradient * unit[index]
+
+        moved = rows_descended(objective, np.zeros_like(unit), most=MOST, settled=SETTLED)
+        return self._described(start.mean + moved * unit)
+
+    def _described(self, x: FloatArray) -> tuple[Latent, FloatArray]:
+        """Normal posteriors around the most probable points, and −log of the rows' densities."""
+        Q, unit = x.shape[1], np.sqrt(self.found.prior)
+        L = np.linalg.cholesky(self.information(x) * np.outer(unit, unit))
+        inverse = np.linalg.solve(L, np.broadcast_to(np.eye(Q), L.shape))
+        variance = unit**2 * np.square(inverse).sum(axis=1)
+        volume = np.log(np.einsum("nqq->nq", L)).sum(axis=1) - np.log(unit).sum()
+        energy = self.at(x, np.arange(len(x)))[0] + volume - 0.5 * Q * np.log(2 * np.pi)
+        return Latent(x, variance), energy
+
+    def at(self, x: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
+        """−log p(row, x) of some of the rows, and its gradients with respect to x: (m,), (m, Q)."""
+        prior, Y = self.found.prior, self.Y[index]
+        mean, V, precision = self._cells(x, Y)
+        left = np.where(precision > 0, Y - mean, 0.0)
+        energy = 0.5 * (left**2 * precision + np.log(2 * np.pi * V) * (precision > 0)).sum(axis=1)
+        energy += 0.5 * (x**2 / prior + np.log(2 * np.pi * prior)).sum(axis=1)
+        dm, dV = slopes(self.found, x)
+        by_mean, by_variance = -left * precision, 0.5 * precision * (1 - left**2 * precision)
+        gradient = np.einsum("nqd,nd->nq", dm, by_mean) + np.einsum("nqd,nd->nq", dV, by_variance)
+        return energy, gradient + x / prior
+
+    def information(self, x: FloatArray) -> FloatArray:
+        """H of each row: (n, Q, Q)."""
+        precision = self._cells(x, self.Y)[2][:, None]
+        dm, dV = slopes(self.found, x)
+        dm, dV = dm * np.sqrt(precision), dV * precision
+        known = dm @ dm.transpose(0, 2, 1) + 0.5 * dV @ dV.transpose(0, 2, 1)
+        return np.asarray(known + np.diag(1 / self.found.prior))
+
+    def _cells(self, x: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """m, V and 1/V of each cell; 1/V is 0 for holes."""
+        mean, spread = predicted(self.found, x)
+        V = spread + self.found.noise
+        return mean, V, np.where(np.isnan(Y), 0.0, 1 / V)

@@ -96,11 +96,6 @@ class _Factors:
     def exponents(self, rows: slice) -> Array:
         return self.of_rows[rows, :] @ self.of_pairs
 
-    def of_weighted(self, rows: slice, E: Array) -> tuple[Array, Array]:
-        """Gradients with respect to the factors of some rows, and those of pairs but the last."""
-        of_rows = self.of_rows[rows, :]
-        return E @ self.of_pairs.T, of_rows[:, :-1].T @ E
-
     def row_gradients(self, g_rows: Array) -> tuple[Array, Array, Array]:
         """Gradients with respect to mu, S and a, from those of the factors of rows."""
         Q = self.mean.shape[1]
@@ -155,7 +150,9 @@ class Pairs:
                 given = seen[rows, :] @ weights
             else:
                 given = weights if weights.shape[0] == 1 else weights[rows, :]
-            return factors.of_weighted(rows, self._weighted(factors.exponents(rows), given))
+            E = self._weighted(factors.exponents(rows), given)
+            # Gradients with respect to the factors of rows, and those of pairs but the last.
+            return E @ factors.of_pairs.T, factors.of_rows[rows, :-1].T @ E
 
         g_rows, g_pairs = zip(*self._over(factors, of_rows), strict=True)
         return factors.gradients(xp.concat(g_rows), _sum(iter(g_pairs)), S, Z.shape[0])

@@ -17,11 +17,21 @@ from bayespca.arrays.checks import check_moments, check_sizes
 from bayespca.arrays.types import FloatArray, Index, Matrices, Matrix, Vector
 
 from .bound import factored
-from .kernels import KernelHyper, between, covariance, slopes_between, slopes_of_variance, variance
-from .rowwise import Latent, first, second, zeroth
+from .kernels import (
+    KernelHyper,
+    Latent,
+    between,
+    covariance,
+    first,
+    second,
+    slopes_between,
+    zeroth,
+)
 
 # Directions of K whose variance is below this share of the noise carry nothing.
 LEAST_SHARE = 1e-4
+# Numbers in the matrices of a block of rows.
+AT_ONCE = 1 << 22
 # Fewest pairs of draws over which predictions of point-estimated models are averaged.
 LEAST_PAIRS = 16
 
@@ -143,7 +153,8 @@ class GPPosterior:
 def predicted(found: GPPosterior, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of the functions at known latent points: (N, D) each."""
     k = between(X, found.Z, found.hyper)
-    own = variance(X, found.hyper) - np.square(k @ found.root).sum(axis=1)
+    certain = Latent(X, np.zeros_like(X))
+    own = zeroth(certain, found.hyper) - np.square(k @ found.root).sum(axis=1)
     mean = np.empty((len(X), found.n_features))
     spread = np.empty_like(mean)
     for c in range(len(found.precise)):
@@ -161,7 +172,9 @@ def slopes(found: GPPosterior, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     dk = slopes_between(X, found.Z, found.hyper)
     apart = k - found.centre[0]
     down = 2 * (apart @ found.precise[0] - (k @ found.root) @ found.root.T)
-    spread = slopes_of_variance(X, found.hyper) + np.einsum("nqm,nm->nq", dk, down)
+    spread = np.einsum("nqm,nm->nq", dk, down)
+    if found.v.size:
+        spread += 2 * found.v * X
     return dk @ found.weights, spread[:, :, None] * found.signal
 
 
@@ -170,7 +183,9 @@ def averaged(found: GPPosterior, latent: Latent) -> tuple[FloatArray, FloatArray
     if found.has_points:
         return _drawn(found, latent)
     mean, spread = np.empty((2, latent.shape[0], found.n_features))
-    for rows in _blocks(latent.shape[0], len(found.Z)):
+    step = max(AT_ONCE // len(found.Z) ** 2, 1)
+    for start in range(0, latent.shape[0], step):
+        rows = slice(start, start + step)
         mean[rows], spread[rows] = _averaged(found, latent.rows(rows))
     return mean, spread
 
@@ -222,11 +237,6 @@ def _averaged(found: GPPosterior, latent: Latent) -> tuple[FloatArray, FloatArra
         spread[:, of] = np.maximum(own + known, 0.0)[:, None] * found.signal[of]
         spread[:, of] += np.maximum(np.einsum("md,nmj,jd->nd", A, around, A, optimize=True), 0.0)
     return mean, spread + found.mean_variance
-
-
-def _blocks(N: int, M: int) -> list[slice]:
-    step = max((1 << 22) // (M * M), 1)
-    return [slice(i, min(i + step, N)) for i in range(0, N, step)]
 
 
 def sampled(found: GPPosterior, n: int, rng: np.random.Generator) -> FloatArray:

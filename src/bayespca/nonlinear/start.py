@@ -27,9 +27,8 @@ from bayespca.engines.decomposing import decompose
 from bayespca.spectrum.solving import solve
 
 from .data import GPData
-from .kernels import Kernel, first_hyper
-from .rowwise import Latent
-from .state import LatentPoint, corners
+from .kernels import Kernel, Latent, first_hyper
+from .step import LatentPoint, corners
 
 # Variance of each point, and relevance of the first dimension.
 FIRST_VARIANCE, FIRST_RELEVANCE = 0.5, 0.3
@@ -61,22 +60,21 @@ def unrolled(
     A single coordinate preserves distances along a tree instead: neighbours close a circle, and one
     coordinate would fold its two halves onto each other; a tree is cut at the widest gap.
     """
-    scores = _along_tree(data.filled) if count == 1 else _along_neighbours(data.filled, count)
+    if count == 1:
+        scores = _along_tree(data.filled)
+    else:
+        neighbours = min(NEIGHBOURS, len(data.filled) - 1)
+        isomap = Isomap(n_neighbors=neighbours, n_components=count, eigen_solver="dense")
+        with warnings.catch_warnings():
+            # Isomap warns of disconnected parts, which it joins by their nearest rows.
+            warnings.simplefilter("ignore")
+            scores = np.asarray(isomap.fit_transform(data.filled), np.float64)
     size = np.maximum(scores.std(axis=0), 1e-12 * max(float(np.abs(scores).max()), 1e-300))
     share = np.maximum((size / size[0]) ** 2, LEAST_RELEVANCE)
     places = fixed_signs(scores.T).T / size
     return _point(
         data, places, CERTAIN_RELEVANCE * share, CERTAIN_VARIANCE, kernel, n_inducing, rng
     )
-
-
-def _along_neighbours(values: FloatArray, count: int) -> FloatArray:
-    with warnings.catch_warnings():
-        # Isomap warns of disconnected parts, which it joins by their nearest rows.
-        warnings.simplefilter("ignore")
-        neighbours = min(NEIGHBOURS, len(values) - 1)
-        isomap = Isomap(n_neighbors=neighbours, n_components=count, eigen_solver="dense")
-        return np.asarray(isomap.fit_transform(values), np.float64)
 
 
 def _along_tree(values: FloatArray) -> FloatArray:
@@ -102,10 +100,16 @@ def _point(
 ) -> LatentPoint:
     """The point with given scores and variance, and inducing points among the scores.
 
-    Rows without any cell get the prior, and stay there.
+    They are far from each other; for a linear kernel, a unit vector along each dimension. Rows
+    without any cell get the prior, and stay there.
     """
     hyper = first_hyper(kernel, relevance)
-    Z = _inducing(scores, relevance, kernel, n_inducing, rng)
+    if "squared-exponential" in kernel.parts:
+        seed = int(rng.integers(2**31))
+        far = kmeans_plusplus(scores * np.sqrt(relevance), n_inducing, random_state=seed)[1]
+        Z = scores[far]
+    else:
+        Z = corners(scores.shape[1], bias="bias" in kernel.parts)
     empty = data.empty_rows[:, None]
     latent = Latent(np.where(empty, 0.0, scores), np.where(empty, 1.0, spread) + 0 * scores)
     return LatentPoint(latent, Z, hyper)
@@ -122,19 +126,3 @@ def principal_scores(data: GPData, most: int) -> tuple[FloatArray, FloatArray]:
     size = np.sqrt((scores**2).mean(axis=0))
     share = (size / size[0]) ** 2 if size[0] > 0 else np.ones(1)
     return scores / np.where(size > 0, size, 1.0), share[: len(right)] * np.ones(len(right))
-
-
-def _inducing(
-    scores: FloatArray,
-    relevance: FloatArray,
-    kernel: Kernel,
-    n_inducing: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Scores far from each other; for a linear kernel, a unit vector along each dimension."""
-    Q = scores.shape[1]
-    if "squared-exponential" not in kernel.parts:
-        return corners(Q, bias="bias" in kernel.parts)
-    seed = int(rng.integers(2**31))
-    chosen = kmeans_plusplus(scores * np.sqrt(relevance), n_inducing, random_state=seed)[1]
-    return scores[chosen]

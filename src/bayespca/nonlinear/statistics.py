@@ -24,9 +24,19 @@ from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import Array, FloatArray
 
 from .data import GPRows
-from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
+from .kernels import (
+    KernelHyper,
+    Latent,
+    distance_gradient,
+    distance_gradient_of_scales,
+    exponential_of_rows,
+    first,
+    second,
+    squared_distances,
+    tilted_means,
+    zeroth,
+)
 from .pairs import HOST, Four, brought, first_exponential, first_gradients
-from .rowwise import Latent, exponential_of_rows, first, second, tilted_means, zeroth
 
 # Numbers in the matrices of a block of rows.
 BLOCK = 1 << 18
@@ -72,13 +82,21 @@ def statistics(
 ) -> tuple[Statistics, Array]:
     """ψ statistics of all rows, summed for each group; and ψ₁ of each row, left on its device."""
     if _is_plain(hyper):
-        psi1, psi2 = _of_exponential(latent, Z, hyper, rows)
+        parts = _there(latent, Z, hyper, rows)
+        triangles = np.asarray(to_numpy(rows.pairs.total(*parts, rows.seen)))
+        psi2 = unpacked(triangles, len(Z)) * np.exp(-0.25 * squared_distances(Z, hyper.w))
+        psi1 = first_exponential(*parts)
     else:
         rows, psi1 = _on_host(rows), first(latent, Z, hyper)
         psi2 = _of_parts(latent, Z, hyper, rows.seen)
     psi0 = rows.pairs.moved(zeroth(latent, hyper)[:, None])
-    made = (rows.sums_of(psi0)[:, 0], psi1.T @ rows.values, rows.sums_of(psi1))
-    here = [np.asarray(to_numpy(part)) for part in (*made, _outer(psi1, rows.seen))]
+    if rows.seen is None:
+        outer = (psi1.T @ psi1)[None, :, :]
+    else:
+        groups = (rows.seen[:, g : g + 1] for g in range(rows.seen.shape[1]))
+        outer = array_namespace(psi1).stack([(psi1 * there).T @ psi1 for there in groups])
+    made = (rows.sums_of(psi0)[:, 0], psi1.T @ rows.values, rows.sums_of(psi1), outer)
+    here = [np.asarray(to_numpy(part)) for part in made]
     return Statistics(here[0], here[1], here[2], psi2, here[3]), psi1
 
 
@@ -165,24 +183,6 @@ def _there(latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows) -> F
     return move(latent.mean), move(latent.variance), move(Z), move(hyper.w)
 
 
-def _of_exponential(
-    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows
-) -> tuple[Array, FloatArray]:
-    """ψ₁ of each row, and Σψ₂, of the squared exponential alone."""
-    parts = _there(latent, Z, hyper, rows)
-    triangles = np.asarray(to_numpy(rows.pairs.total(*parts, rows.seen)))
-    factor = np.exp(-0.25 * squared_distances(Z, hyper.w))
-    return first_exponential(*parts), unpacked(triangles, len(Z)) * factor
-
-
-def _outer(psi1: Array, seen: Array | None) -> Array:
-    """Σψ₁ψ₁ᵀ: (G, M, M)."""
-    if seen is None:
-        return (psi1.T @ psi1)[None, :, :]
-    groups = range(seen.shape[1])
-    return array_namespace(psi1).stack([(psi1 * seen[:, g : g + 1]).T @ psi1 for g in groups])
-
-
 def _of_first(given: Statistics, psi1: Array, rows: GPRows) -> Array:
     """Derivatives by ψ₁ of each row: (N, M)."""
     move = rows.pairs.moved
@@ -197,24 +197,13 @@ def _of_parts(
     latent: Latent, Z: FloatArray, hyper: KernelHyper, seen: FloatArray | None
 ) -> FloatArray:
     """Σψ₂ of a sum of parts: (G, M, M)."""
-    if seen is None:
-        return _sum_of_parts(latent, Z, hyper)[None]
-    sums = np.zeros((seen.shape[1], len(Z) * (len(Z) + 1) // 2))
-    for some in _blocks(latent.shape[0], len(Z)):
-        sums += seen[some].T @ packed(second(latent.rows(some), Z, hyper))
-    return np.asarray(unpacked(sums, len(Z)))
-
-
-def _sum_of_exponentials(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
-    """Σψ₂ of the squared exponential on the host: (M, M)."""
-    total = HOST.total(latent.mean, latent.variance, Z, w)
-    return np.asarray(unpacked(total, len(Z))[0] * np.exp(-0.25 * squared_distances(Z, w)))
-
-
-def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """Σψ₂ of a sum of parts, without holes. Except for the squared exponential, parts are products
-    of sums over rows, so that no row needs its own matrix.
-    """
+    if seen is not None:
+        sums = np.zeros((seen.shape[1], len(Z) * (len(Z) + 1) // 2))
+        for some in _blocks(latent.shape[0], len(Z)):
+            sums += seen[some].T @ packed(second(latent.rows(some), Z, hyper))
+        return np.asarray(unpacked(sums, len(Z)))
+    # Without holes all parts but the squared exponential are products of sums over rows, so that no
+    # row needs its own matrix.
     found = np.zeros((len(Z), len(Z)))
     if hyper.w.size:
         found += _sum_of_exponentials(latent, Z, hyper.w)
@@ -229,11 +218,13 @@ def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArr
         b = hyper.b[0]
         t = (first(latent, Z, hyper) - b).sum(axis=0)
         found += b * (t[:, None] + t + latent.shape[0] * b)
-    return found
+    return found[None]
 
 
-def _exponential_alone(hyper: KernelHyper) -> KernelHyper:
-    return KernelHyper(hyper.w, *3 * (np.empty(0),))
+def _sum_of_exponentials(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
+    """Σψ₂ of the squared exponential on the host: (M, M)."""
+    total = HOST.total(latent.mean, latent.variance, Z, w)
+    return np.asarray(unpacked(total, len(Z))[0] * np.exp(-0.25 * squared_distances(Z, w)))
 
 
 def _shares(latent: Latent, w: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -352,7 +343,11 @@ class _Sums:
             self.add_exponential(latent, slice(None), _weights(G[None]))
             self.add_factor(-0.25 * G * _sum_of_exponentials(latent, Z, hyper.w))
         if hyper.v.size:
-            self._add_total_lines(latent, G)
+            T = Z * hyper.v
+            along, GT = 2 * latent.mean @ T.T @ G, G @ T
+            self.mean[:] += along @ T
+            self.variance[:] += (T * GT).sum(axis=0)
+            self._add_slopes(along.T @ latent.mean + 2 * GT * latent.variance.sum(axis=0))
             if hyper.w.size:
                 self._add_total_cross(latent, G)
         if hyper.b.size:
@@ -360,13 +355,6 @@ class _Sums:
             g1 += 2 * b * r
             self.hyper.b[0] += 2 * float(((first(latent, Z, hyper) - b) @ r).sum())
         return g1
-
-    def _add_total_lines(self, latent: Latent, G: FloatArray) -> None:
-        T = self.points * self.parameters.v
-        along, GT = 2 * latent.mean @ T.T @ G, G @ T
-        self.mean[:] += along @ T
-        self.variance[:] += (T * GT).sum(axis=0)
-        self._add_slopes(along.T @ latent.mean + 2 * GT * latent.variance.sum(axis=0))
 
     def _add_total_cross(self, latent: Latent, G: FloatArray) -> None:
         Z, w, v = self.points, self.parameters.w, self.parameters.v
@@ -384,10 +372,17 @@ class _Sums:
         g1 = np.zeros((len(G), len(Z)))
         if hyper.w.size:
             self.add_exponential(latent, rows, _weights(G))
-            alone = second(latent, Z, _exponential_alone(hyper))
+            alone = second(latent, Z, KernelHyper(hyper.w, *3 * (np.empty(0),)))
             self.add_factor(-0.25 * (G * alone).sum(axis=0))
         if hyper.v.size:
-            self._add_lines(latent, rows, G)
+            # Gradients of (Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v.
+            T = Z * hyper.v
+            along = 2 * np.einsum("nmj,nj->nm", G, latent.mean @ T.T)
+            GT = G @ T
+            self.mean[rows] += along @ T
+            self.variance[rows] += np.einsum("mq,nmq->nq", T, GT)
+            spread = np.einsum("nmq,nq->mq", GT, latent.variance)
+            self._add_slopes(along.T @ latent.mean + 2 * spread)
             if hyper.w.size:
                 self._add_cross(latent, rows, G)
         if hyper.b.size:
@@ -397,17 +392,6 @@ class _Sums:
             # ψ₁ contains b too; `add_first` counts that part, so it is subtracted here.
             self.hyper.b[0] += 2 * float((t * r).sum()) + 2 * b * float(r.sum()) - float(g1.sum())
         return g1
-
-    def _add_lines(self, latent: Latent, rows: slice, G: FloatArray) -> None:
-        """Add gradients of (Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v."""
-        Z, v = self.points, self.parameters.v
-        T = Z * v
-        along = 2 * np.einsum("nmj,nj->nm", G, latent.mean @ T.T)
-        GT = G @ T
-        self.mean[rows] += along @ T
-        self.variance[rows] += np.einsum("mq,nmq->nq", T, GT)
-        gT = along.T @ latent.mean + 2 * np.einsum("nmq,nq->mq", GT, latent.variance)
-        self._add_slopes(gT)
 
     def _add_cross(self, latent: Latent, rows: slice, G: FloatArray) -> None:
         """Add gradients of p_m x̂_m·T_j and its transpose, with tilted means x̂.

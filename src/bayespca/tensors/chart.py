@@ -14,11 +14,9 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_OF_TENSORS, LEAST_PRIOR
 from .data import TuckerCells
 from .holes import moved
 from .modes import outer, times
-from .records import TuckerRows
-from .slices import divided
-from .state import TuckerProblem, TuckerState
+from .noise import divided
+from .state import TuckerProblem, TuckerState, with_core
 from .step import equations_of
-from .updates import with_core
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +86,18 @@ class TuckerChart:
         goal = here.at(vector).turned_to(here)
         priors = self._priors(state, here, goal)
         roots = [np.sqrt(prior) for prior in priors]
-        rows = tuple(
-            _rows(*some)
-            for some in zip(state.rows, state.priors, roots, here.modes, goal.modes, strict=True)
-        )
+        rows = []
+        for n, (a, b) in enumerate(zip(here.modes, goal.modes, strict=True)):
+            cov = state.rows[n].cov
+            if b.spread.size:
+                change = change_of_root(a.spread, b.spread)
+                change = change * np.sqrt(state.priors[n]) / roots[n][:, None]
+                cov = change @ cov @ change.T
+            rows.append(replace(state.rows[n], mean=b.rows / roots[n], cov=cov))
         noise, *others, shift = goal.rest
         new = replace(
             state,
-            rows=rows,
+            rows=tuple(rows),
             core=replace(state.core, mean=goal.core * outer(roots)),
             priors=priors,
             shift=shift,
@@ -144,24 +146,11 @@ class TuckerChart:
 
 def _parts(state: TuckerState, problem: TuckerProblem) -> _Parts:
     roots = [np.sqrt(prior) for prior in state.priors]
-    modes = tuple(_mode(rows, root) for rows, root in zip(state.rows, roots, strict=True))
+    modes = []
+    for rows, root in zip(state.rows, roots, strict=True):
+        mean = rows.cov.mean(axis=0) * root * root[:, None]
+        has_spread = mean.size and (np.diag(mean) > 0).all()
+        modes.append(_Mode(rows.mean * root, logarithm(mean) if has_spread else np.empty((0, 0))))
     noise = np.log([state.noise_variance] if problem.fixed_noise is None else np.empty(0))
     scales = [np.log(one.precision) for one in state.scales]
-    return _Parts(modes, state.core.mean / outer(roots), (noise, *scales, state.shift))
-
-
-def _mode(rows: TuckerRows, root: FloatArray) -> _Mode:
-    mean = rows.cov.mean(axis=0) * root * root[:, None]
-    spread = logarithm(mean) if mean.size and (np.diag(mean) > 0).all() else np.empty((0, 0))
-    return _Mode(rows.mean * root, spread)
-
-
-def _rows(
-    old: TuckerRows, prior: FloatArray, root: FloatArray, here: _Mode, goal: _Mode
-) -> TuckerRows:
-    """The factor at `goal`, in units of the roots of its new priors."""
-    cov, c = old.cov, np.sqrt(prior)
-    if goal.spread.size:
-        T = change_of_root(here.spread, goal.spread) * c / root[:, None]
-        cov = T @ cov @ T.T
-    return replace(old, mean=goal.rows / root, cov=cov)
+    return _Parts(tuple(modes), state.core.mean / outer(roots), (noise, *scales, state.shift))

@@ -75,15 +75,12 @@ class TuckerCells:
         """Number of values along the first mode, in each place of a slice."""
         return array_namespace(self.seen).sum(self.seen, axis=0)
 
-    def size_along(self, n: int) -> int:
-        """Number of cells in a slice along a mode, holes included."""
-        return size_without(self.shape, n)
-
     @cached_property
     def cells_along(self) -> tuple[FloatArray, ...]:
         """Number of cells with a value in each slice along each mode."""
         if self.seen is None:
-            return tuple(np.full(M, float(self.size_along(n))) for n, M in enumerate(self.shape))
+            sizes = (size_without(self.shape, n) for n in range(len(self.shape)))
+            return tuple(np.full(M, float(size)) for M, size in zip(self.shape, sizes, strict=True))
         return tuple(_summed(self.seen, n) for n in range(len(self.shape)))
 
     @cached_property
@@ -123,18 +120,18 @@ class TuckerCells:
 
     def filled(self, low: Array) -> TuckerCells:
         """The tensor with the holes filled from `low`."""
-        values = array_namespace(low).where(_as_bool(self.seen), self.values, low)
-        return replace(self, values=values, squares=_sum_of_squares(values))
+        xp = array_namespace(low)
+        return self.with_values(xp.where(cast(self.seen, xp.bool), self.values, low))
 
     def moved(self, shift: Array) -> TuckerCells:
         """The tensor with its mean moved by `shift`, a slice of the first mode."""
-        values = self.values - self.seen * self.on_scale(shift[None, ...])
-        mean = self.mean + shift
-        return replace(self, values=values, squares=_sum_of_squares(values), mean=mean)
+        apart = shift[None, ...]
+        if self.noise is not None:
+            apart = times_along(apart, self.noise.roots)
+        return replace(self.with_values(self.values - self.seen * apart), mean=self.mean + shift)
 
-    def on_scale(self, values: Array) -> Array:
-        """Values divided as the data were."""
-        return values if self.noise is None else times_along(values, self.noise.roots)
+    def with_values(self, values: Array) -> TuckerCells:
+        return replace(self, values=values, squares=_sum_of_squares(values))
 
     def off_scale(self, values: Array) -> Array:
         """Values in the units of the data before they were divided."""
@@ -168,10 +165,6 @@ def tucker_cells(T: Array, *, center: bool) -> TuckerCells:
         values, squares, unit = xp.zeros_like(values), 0.0, 1.0
     scaled = None if mean is None else mean / unit
     return TuckerCells(values / unit, seen, squares / unit**2, unit * largest, scaled)
-
-
-def _as_bool(seen: Array) -> Array:
-    return cast(seen, array_namespace(seen).bool)
 
 
 def _summed(T: Array, n: int) -> FloatArray:

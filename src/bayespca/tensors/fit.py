@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayMatrix, ArrayTensor, ArrayVector, FloatArray
 from bayespca.inference.loop import Info, Run
@@ -25,20 +26,18 @@ from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import LEAST_BORROWED_OF_TENSORS, LEAST_NOISE_OF_TENSORS, VANISHED
 
-from . import gradient, noise
+from . import noise
 from . import posterior as read
 from .chart import TuckerChart
+from .components import is_needed, strengths, without
 from .data import AllScales, TuckerCells
 from .modes import outer
+from .noise import all_noise, divided, expected_squares
 from .posterior import TuckerPosterior
-from .pruning import strengths, without
 from .records import LARGEST_CORE
-from .showing import is_needed
-from .slices import all_noise, divided
-from .start import Guess, guess, random, spectral, with_one_more, with_shown
+from .start import Guess, from_bases, guess, random, with_one_more, with_shown
 from .state import TuckerProblem, TuckerState
-from .step import equations_of, step
-from .trying import step_or_less
+from .step import equations_of, gradient_step, step, step_or_less
 
 Ranks = tuple[int | None, ...]
 
@@ -51,6 +50,15 @@ CAPPED = (
 
 
 ISOTROPIC, PER_MODE = "isotropic", "per-mode"
+# Sweeps before residuals are examined.
+FIRST_SWEEPS = 10
+# The fit with equal noise ends when it is this many nats behind, and would still be behind after
+# this many steps like the last one.
+FAR_BEHIND = 100.0
+PATIENCE = 200
+
+# Nats gained by separate variances, from sums of squares and their numbers of cells.
+Gain = Callable[[FloatArray, FloatArray], float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -172,14 +180,15 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         begun = divided(data, scales)
         if self.has_one_start:
             noise = self.guess.noise_variance if noise is None else noise
-            state = spectral(begun, self, self.guess, max(noise, LEAST_NOISE_OF_TENSORS))
+            noise = max(noise, LEAST_NOISE_OF_TENSORS)
+            state = from_bases(begun, self, self.guess.bases, noise)
         else:
             state = random(begun, self, self.guess.ranks, 0.5 if noise is None else noise, rng)
         return replace(state, scales=scales)
 
     def step(self, state: TuckerState, data: TuckerCells) -> tuple[TuckerState, Info]:
         if self.by_gradient:
-            return gradient.step(state, data, self)
+            return gradient_step(state, data, self)
         sweep = partial(noise.step if self.has_slices else step, data=data, problem=self)
         if not self.prunes:
             return sweep(state)
@@ -238,7 +247,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         less = [partial(self._less, n=n, data=data) for n in self.free_modes]
         more = [partial(self._more, data=data, by=by) for by in (with_shown, with_one_more)]
         first = [Move(one, more[0]) for one in less[:1]]
-        return [*first, Move(_nothing, more[1]), *(Move(one) for one in less[1:])]
+        return [*first, Move(lambda state: None, more[1]), *(Move(one) for one in less[1:])]
 
     def _less(self, state: TuckerState, n: int, data: TuckerCells) -> TuckerState | None:
         """Drop the weakest component of mode n; None if it is the only one, or clearly needed."""
@@ -316,25 +325,18 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
             for had, asked in zip(posterior.ranks, self.ranks, strict=True)
         )
         core, factors = read.padded(posterior, ranks)
+        variance = posterior.noise_variance
+        slices = tuple(variance * one for one in posterior.relative_noise)
         return extended(
             found,
             TuckerFit,
             core=core,
             factors=tuple(factors),
             mean=posterior.mean,
-            noise_variance=posterior.noise_variance,
-            noise=self._noise(posterior),
+            noise_variance=variance,
+            noise=TuckerNoise(name=PER_MODE if self.has_slices else ISOTROPIC, slices=slices),
             free_energy_by_rank=np.empty(0),
         )
-
-    def _noise(self, posterior: TuckerPosterior) -> TuckerNoise:
-        mean = posterior.noise_variance
-        slices = tuple(mean * one for one in posterior.relative_noise)
-        return TuckerNoise(name=PER_MODE if self.has_slices else ISOTROPIC, slices=slices)
-
-
-def _nothing(state: TuckerState) -> None:
-    return None
 
 
 def tucker_model(
@@ -351,27 +353,23 @@ def tucker_model(
     """The model of a tensor; options as in `BayesianTucker`."""
     ranks = (None,) * len(data.shape) if ranks is None else ranks
     given = FactorPrior("given", prior_variance / data.unit**2)
+    noise = None
+    if noise_variance == "0db":
+        noise = max(0.5 * data.squares / max(data.n_cells, 1.0), LEAST_NOISE_OF_TENSORS)
+    elif noise_variance != "auto":
+        noise = max(float(noise_variance) / data.unit**2, LEAST_NOISE_OF_TENSORS)
     return TuckerModel(
         family=FAMILIES[method.name],
         prior=given if method.takes_prior else FactorPrior("learned"),
         sizes=data.sizes,
         free=tuple(rank is None for rank in ranks),
-        fixed_noise=_given_noise(data, noise_variance),
+        fixed_noise=noise,
         method=method,
         ranks=ranks,
         init=init,
         by_gradient=by_gradient,
         has_slices=has_slices,
     )
-
-
-def _given_noise(data: TuckerCells, noise_variance: float | str) -> float | None:
-    """The given noise variance in units of `data`; None if it is learned."""
-    if noise_variance == "auto":
-        return None
-    if noise_variance == "0db":
-        return max(0.5 * data.squares / max(data.n_cells, 1.0), LEAST_NOISE_OF_TENSORS)
-    return max(float(noise_variance) / data.unit**2, LEAST_NOISE_OF_TENSORS)
 
 
 def _mean(state: TuckerState, data: TuckerCells) -> tuple[FloatArray, FloatArray]:
@@ -388,3 +386,60 @@ def _mean(state: TuckerState, data: TuckerCells) -> tuple[FloatArray, FloatArray
     known = weights > 0
     variance = np.where(known, state.noise_variance * others / np.where(known, weights, 1.0), 1.0)
     return to_numpy(data.mean) + state.shift, variance
+
+
+# --- noise="auto" --------------------------------------------------------------------------------
+
+
+def choose(
+    model: TuckerModel, data: TuckerCells, looping: inference.Looping, gain: Gain, least: float
+) -> TuckerFit:
+    """The fit with the most evidence; noise by slice is tried if it promises `least` nats.
+
+    A few sweeps with equal noise come first. If their residuals are the same in all slices, apart
+    from chance, the noise is equal. Otherwise noise by slice is fitted, and then equal noise for as
+    long as it may still catch up. Both free energies are in the units of the data; each learned
+    gamma prior costs ½ log of the number of its slices.
+    """
+    quiet = replace(looping, callback=None, checkpoint=None)
+    settled = inference.settle(model, data, replace(quiet, max_iter=FIRST_SWEEPS))
+    noise = settled.run.state.noise_variance
+    squares = expected_squares(settled.run.state, settled.data)
+    # Nats that separate variances of slices would gain.
+    promised = max(
+        gain(one[N > 0] / noise, N[N > 0])
+        for one, N in zip(squares, settled.data.cells_along, strict=True)
+    )
+    if promised <= least:
+        return with_evidence(inference.fit(model, data, looping), {ISOTROPIC: 0.0})
+    own = inference.fit(replace(model, has_slices=True), data, looping)
+    goal = own.free_energy + learned_by(data.shape) - data.n_cells * float(np.log(data.unit))
+    return better(inference.fit(model, data, replace(quiet, callback=_far_behind(goal))), own)
+
+
+def better(equal: TuckerFit, own: TuckerFit) -> TuckerFit:
+    """The fit with more evidence, of one with equal noise and one with noise by slice."""
+    gain = equal.free_energy - own.free_energy - learned_by(own.sizes)
+    return with_evidence(own if gain > 0 else equal, {ISOTROPIC: 0.0, PER_MODE: gain})
+
+
+def learned_by(shape: tuple[int, ...]) -> float:
+    """Cost of learning a gamma prior for each mode, in nats."""
+    return 0.5 * float(np.log(shape).sum())
+
+
+def with_evidence(fit: TuckerFit, evidence: dict[str, float]) -> TuckerFit:
+    return replace(fit, noise=replace(fit.noise, evidence=evidence))
+
+
+def _far_behind(best: float) -> inference.Callback:
+    """A callback that ends a run if its last step shows that it will not get near `best`."""
+    last = np.inf
+
+    def callback(number: int, info: inference.Info) -> bool:
+        nonlocal last
+        fall, last = last - info.free_energy, info.free_energy
+        gap = last - best
+        return bool(gap > FAR_BEHIND and PATIENCE * fall < gap)
+
+    return callback

@@ -25,9 +25,8 @@ from bayespca.arrays.types import Array, FloatArray
 
 from .data import TuckerCells
 from .modes import in_turn, mode_product, outer, times, times_along, unfolded
-from .records import DenseCore, Index
-from .state import TuckerProblem, TuckerState
-from .updates import graded_inverses, with_updated_rows
+from .records import Core, DenseCore, Index
+from .state import TuckerProblem, TuckerState, graded_inverses, with_updated_rows
 
 
 class Contracted(NamedTuple):
@@ -74,7 +73,7 @@ def moved(state: TuckerState, data: TuckerCells) -> tuple[TuckerState, TuckerCel
     if data.mean is None or data.seen is None:
         return state, data
     xp, here = array_namespace(data.values), data.moved(at(data.values, state.shift))
-    left = data.off_scale(here.values - low_rank(state, data) * data.seen)
+    left = data.off_scale(residual(state, here))
     counts = data.counts
     if data.noise is not None:
         precision = data.noise.scales[0].precision
@@ -89,6 +88,12 @@ def low_rank(state: TuckerState, data: TuckerCells) -> Array:
     return times(at(data.values, state.core.mean), [rows.mean for rows in state.rows])
 
 
+def residual(state: TuckerState, data: TuckerCells) -> Array:
+    """The tensor without the posterior mean, 0 in holes."""
+    low = low_rank(state, data)
+    return data.values - (low if data.seen is None else low * data.seen)
+
+
 def swept(
     state: TuckerState, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Gathered]:
@@ -96,7 +101,8 @@ def swept(
 
     def update(state: TuckerState, cells: Contracted, n: int) -> TuckerState:
         cross = to_numpy(unfolded(cells.values, n)) @ unfolded(state.core.mean, n).T
-        return with_updated_rows(state, n, cross, seconds_of_rows(state, cells.seen, n), problem)
+        second = seconds_of_rows(state.core, cells.seen, n)
+        return with_updated_rows(state, n, cross, second, problem)
 
     N = len(data.shape)
     whole = Contracted(data.values, data.seen)
@@ -104,9 +110,9 @@ def swept(
     return state, _gathered(_contracted(state, last, [N - 1]), state.ranks)
 
 
-def seconds_of_rows(state: TuckerState, seen: Array, n: int) -> FloatArray:
+def seconds_of_rows(core: Core, seen: Array, n: int) -> FloatArray:
     """Σ⟨xxᵀ⟩ over the cells of each row of a factor; `seen` is contracted along the other modes."""
-    core, rank = state.core, state.ranks[n]
+    rank = core.mean.shape[n]
     moments = at(seen, unfolded(core.pairs(mean=True, spread=True), n))
     triangles = to_numpy(unfolded(seen, n) @ moments.T)
     # `pairs` sums both halves off the diagonal.
@@ -134,14 +140,11 @@ def contracted_mask(state: TuckerState, seen: Array, modes: Iterable[int]) -> Ar
 
 
 def _gathered(cells: Contracted, ranks: tuple[int, ...]) -> Gathered:
-    return Gathered(to_numpy(cells.values), _as_matrix(to_numpy(cells.seen), ranks))
-
-
-def _as_matrix(seen: FloatArray, ranks: tuple[int, ...]) -> FloatArray:
-    """Packed pairs of all modes as one symmetric matrix."""
+    """Equations from contracted cells, whose packed pairs become one symmetric matrix."""
+    seen = to_numpy(cells.seen)
     for n in reversed(range(len(ranks))):
         seen = np.moveaxis(unpacked(np.moveaxis(seen, n, -1), ranks[n]), (-2, -1), (n, n + 1))
     N = len(ranks)
     order = [*range(0, 2 * N, 2), *range(1, 2 * N, 2)]
     size = math.prod(ranks)
-    return np.asarray(seen.transpose(order).reshape(size, size))
+    return Gathered(to_numpy(cells.values), seen.transpose(order).reshape(size, size))

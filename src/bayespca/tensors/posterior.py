@@ -9,12 +9,13 @@ import numpy as np
 
 from bayespca.arrays.checks import are_finite, check_moments, check_sizes
 from bayespca.arrays.namespaces import array_namespace, to_numpy
-from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.packing import inverses, packed
 from bayespca.arrays.places import at
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray, Matrix, Vector
 
-from .modes import mode_product, outer, times, unfolded
+from .holes import seconds_of_rows
+from .modes import outer, times, unfolded
 from .records import LARGEST_CORE, Core, TuckerRows, spread_of_cells
 from .state import TuckerState
 
@@ -128,12 +129,16 @@ def scores(posterior: TuckerPosterior, T: Array) -> TuckerRows:
     values = at(T, T) - at(T, posterior.mean)
     values = xp.where(holes, xp.zeros_like(values), values)
     pairs = list(zip(posterior.weights, others, strict=True))
-    along = times_others(values, [(w[:, None] * r.mean).T for w, r in pairs])
+    # The first mode is skipped.
+    along = times(values, [values, *((w[:, None] * r.mean).T for w, r in pairs)], skip=0)
     cross = to_numpy(unfolded(along, 0)) @ unfolded(core.mean, 0).T
     if bool(xp.any(holes)):
-        second = _second_with_holes(posterior, at(T, ~holes))
+        squares = [(w[:, None] * packed(r.second_of_each)).T for w, r in pairs]
+        seen = at(T, ~holes)
+        second = seconds_of_rows(core, times(seen, [seen, *squares], skip=0), 0)
     else:
-        seconds = (np.eye(posterior.ranks[0]), *(r.weighted_second(w) for w, r in pairs))
+        of_others = (np.tensordot(w, r.second_of_each, axes=1) for w, r in pairs)
+        seconds = (np.eye(posterior.ranks[0]), *of_others)
         second = core.second_along(0, seconds)[None]
     # In units of the noise, whose square may underflow.
     cov, _ = inverses(posterior.precision + second / s2)
@@ -158,31 +163,6 @@ def _scores_by_filling(posterior: TuckerPosterior, T: Array) -> TuckerRows:
     return found
 
 
-def _second_with_holes(posterior: TuckerPosterior, seen: Array) -> FloatArray:
-    pairs = zip(posterior.weights, posterior.factors[1:], strict=True)
-    triangles = times_others(seen, [(w[:, None] * packed(r.second_of_each)).T for w, r in pairs])
-    moments = unfolded(posterior.core.pairs(mean=True, spread=True), 0)
-    rank = posterior.ranks[0]
-    found = unpacked(to_numpy(unfolded(triangles, 0)) @ moments.T, rank)
-    return np.asarray(found * (0.5 + 0.5 * np.eye(rank)))
-
-
-def times_others(T: Array, matrices: list[FloatArray]) -> Array:
-    """T ×₂ X₂ ×₃ X₃ …"""
-    for n in reversed(range(1, T.ndim)):
-        T = mode_product(T, at(T, matrices[n - 1]), n)
-    return T
-
-
-def check_size(core: Core) -> None:
-    """Raise ValueError if the core is too large for the variances of single cells."""
-    if core.mean.size > LARGEST_CORE:
-        raise ValueError(
-            f"a core of {'×'.join(map(str, core.mean.shape))} is too large for standard deviations "
-            f"({core.mean.size:,} entries, at most {LARGEST_CORE:,}): fit with smaller `ranks`."
-        )
-
-
 # --- cells -------------------------------------------------------------------------------------
 
 
@@ -193,8 +173,16 @@ def cells(posterior: TuckerPosterior, first: TuckerRows) -> FloatArray:
 
 
 def variances(posterior: TuckerPosterior, first: TuckerRows) -> FloatArray:
-    """Posterior variance of every cell, without noise."""
-    check_size(posterior.core)
+    """Posterior variance of every cell, without noise.
+
+    Raise ValueError if the core is too large for that.
+    """
+    core = posterior.core.mean
+    if core.size > LARGEST_CORE:
+        raise ValueError(
+            f"a core of {'×'.join(map(str, core.shape))} is too large for standard deviations "
+            f"({core.size:,} entries, at most {LARGEST_CORE:,}): fit with smaller `ranks`."
+        )
     spread = spread_of_cells([first, *posterior.factors[1:]], posterior.core)
     return np.asarray(spread + posterior.mean_variance)
 

@@ -22,7 +22,7 @@ from bayespca.arrays.checks import are_finite, check_sizes
 from bayespca.arrays.packing import packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix
 
-from .modes import mode_product, size_without, times, unfolded
+from .modes import mode_product, size_without, times, times_along, unfolded
 
 Index = NDArray[np.intp]
 
@@ -68,10 +68,6 @@ class TuckerRows:
         """⟨aaᵀ⟩ of each row (M, H, H)."""
         share = self.count / len(self.mean)
         return np.asarray(outer_products(self.mean) + share * self.cov)
-
-    def weighted_second(self, weights: FloatArray) -> FloatArray:
-        """Σ⟨aaᵀ⟩ over rows, with a weight for each."""
-        return np.asarray(np.tensordot(weights, self.second_of_each, axes=1))
 
     def times(self, factors: FloatArray) -> TuckerRows:
         """Each row times a number."""
@@ -120,9 +116,10 @@ class KroneckerCore:
         """⟨G₍ₙ₎(⊗_{m≠n} Xₘ)G₍ₙ₎ᵀ⟩ for symmetric Xₘ."""
         of_mean = unfolded(times(self.mean, weights, skip=n), n) @ unfolded(self.mean, n).T
         along = [
-            np.einsum("ah,ab,bh->h", Q, X, Q) for Q, X in zip(self.bases, weights, strict=True)
+            None if m == n else np.einsum("ah,ab,bh->h", Q, X, Q)
+            for m, (Q, X) in enumerate(zip(self.bases, weights, strict=True))
         ]
-        spread = unfolded(_scaled(self.spread, along, skip=n), n).sum(axis=1)
+        spread = unfolded(times_along(self.spread, along), n).sum(axis=1)
         return np.asarray(of_mean + (self.bases[n] * spread) @ self.bases[n].T)
 
     def squares(self) -> FloatArray:
@@ -203,14 +200,6 @@ class DenseCore:
 
 
 Core = KroneckerCore | DenseCore
-
-
-def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
-    """T times vₘ along each mode except one."""
-    for m, vector in enumerate(vectors):
-        if m != skip:
-            T = T * vector.reshape(-1, *(1,) * (T.ndim - 1 - m))
-    return T
 
 
 def spread_of_cells(rows: Sequence[TuckerRows], core: Core) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,15 +13,13 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.tolerances import START_NOISE
 
 from . import holes
+from .components import shown, strength
 from .data import TuckerCells
 from .modes import times, unfolded
-from .ranks import unfoldings
+from .ranks import unfoldings, worthwhile
 from .records import LARGEST_CORE, KroneckerCore, TuckerRows
-from .showing import shown, strength
-from .state import TuckerProblem, TuckerState, replaced
+from .state import TuckerProblem, TuckerState, replaced, with_core
 from .step import equations_of
-from .truncating import worthwhile
-from .updates import with_core
 
 Ranks = tuple[int, ...]
 
@@ -60,7 +59,14 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
     if data.seen is None:
         found = unfoldings(data.values, spare=SPARE, needed=asked)
         noise = min(unfolding.solution.noise_variance for unfolding in found)
-        return Guess(_worthwhile(data, tuple(one.left for one in found), asked), noise)
+        lefts = tuple(one.left for one in found)
+        open_modes = tuple(n for n, rank in enumerate(asked) if rank is None)
+        if not open_modes or not math.prod(U.shape[1] for U in lefts):
+            return Guess(lefts, noise)
+        # Along free modes, vectors that hardly any core would keep are dropped.
+        core = to_numpy(times(data.values, [U.T for U in lefts]))
+        pairs = zip(lefts, worthwhile(core, data, open_modes), strict=True)
+        return Guess(tuple(U[:, : H + SPARE] for U, H in pairs), noise)
     bases, counts = zip(*(_unbiased(data, n) for n in range(len(data.shape))), strict=True)
     ranks = [
         min(count + SPARE, size) if fixed is None else fixed
@@ -78,28 +84,12 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
     return Guess(vectors, START_NOISE, fills, is_capped=ranks != shown)
 
 
-def _worthwhile(
-    data: TuckerCells, bases: tuple[FloatArray, ...], asked: tuple[int | None, ...]
-) -> tuple[FloatArray, ...]:
-    """Drop vectors that hardly any core would keep, except along modes with a given rank."""
-    free = tuple(n for n, rank in enumerate(asked) if rank is None)
-    if not free or not math.prod(U.shape[1] for U in bases):
-        return bases
-    ranks = worthwhile(to_numpy(times(data.values, [U.T for U in bases])), data, free)
-    return tuple(U[:, : H + SPARE] for U, H in zip(bases, ranks, strict=True))
-
-
-def spectral(data: TuckerCells, problem: TuckerProblem, guess: Guess, noise: float) -> TuckerState:
-    """The state with the vectors of the unfoldings, and their core."""
-    return _state(data, problem, list(guess.bases), noise)
-
-
 def random(
     data: TuckerCells, problem: TuckerProblem, ranks: Ranks, noise: float, rng: np.random.Generator
 ) -> TuckerState:
     """The state with factors from normal draws, and their core."""
     draws = [rng.normal(size=(size, rank)) for size, rank in zip(data.shape, ranks, strict=True)]
-    return _state(data, problem, [np.linalg.qr(draw)[0] for draw in draws], noise)
+    return from_bases(data, problem, [np.linalg.qr(draw)[0] for draw in draws], noise)
 
 
 def _unbiased(data: TuckerCells, n: int) -> tuple[FloatArray, int]:
@@ -117,21 +107,18 @@ def _unbiased(data: TuckerCells, n: int) -> tuple[FloatArray, int]:
     return np.asarray(vectors[:, ::-1]), above
 
 
-def _state(
-    data: TuckerCells, problem: TuckerProblem, bases: list[FloatArray], noise: float
+def from_bases(
+    data: TuckerCells, problem: TuckerProblem, bases: Sequence[FloatArray], noise: float
 ) -> TuckerState:
-    """The state with factors of unit size, and their core under a wide prior."""
-    rows = tuple(_points(data, n, U * math.sqrt(data.shape[n])) for n, U in enumerate(bases))
+    """The state with factors of unit size along vectors, and their core under a wide prior."""
     shape = tuple(U.shape[1] for U in bases)
+    rows = tuple(
+        TuckerRows(U * math.sqrt(M), np.zeros((1 if data.is_whole else M, H, H)), float(size))
+        for U, M, H, size in zip(bases, data.shape, shape, data.sizes, strict=True)
+    )
     priors = tuple(np.ones(H) for H in shape)
     state = TuckerState(rows, _no_core(shape), priors, noise, shift=np.zeros(data.shape[1:]))
     return with_core(state, equations_of(state, data), problem)
-
-
-def _points(data: TuckerCells, n: int, mean: FloatArray) -> TuckerRows:
-    H = mean.shape[1]
-    own = 1 if data.is_whole else data.shape[n]
-    return TuckerRows(mean, np.zeros((own, H, H)), float(data.sizes[n]))
 
 
 def _no_core(shape: Ranks) -> KroneckerCore:
@@ -145,7 +132,7 @@ def with_shown(state: TuckerState, data: TuckerCells, problem: TuckerProblem) ->
     there is none either.
     """
     state, here = holes.moved(state, data)
-    left = _left(state, here)
+    left = holes.residual(state, here)
     found = {n: shown(state, left, here, n) for n in problem.free_modes}
     above = any(one.kept for one in found.values())
     columns = {
@@ -164,7 +151,7 @@ def with_one_more(
     rank-one tensor is no larger than σ·Σ√Mₙ.
     """
     state, here = holes.moved(state, data)
-    left = _left(state, here)
+    left = holes.residual(state, here)
     vectors = _rank_one(left)
     size = float(to_numpy(times(left, [v[None, :] for v in vectors])).squeeze())
     edge = sum(math.sqrt(M) for M in data.sizes) ** 2
@@ -172,11 +159,6 @@ def with_one_more(
         return None
     columns = {n: vectors[n][:, None] for n in problem.free_modes}
     return _with_columns(state, here, problem, columns)
-
-
-def _left(state: TuckerState, data: TuckerCells) -> Array:
-    low = holes.low_rank(state, data)
-    return data.values - (low if data.seen is None else low * data.seen)
 
 
 def _with_columns(
@@ -189,9 +171,16 @@ def _with_columns(
     before, mean = state.ranks, state.core.mean
     for n, vectors in columns.items():
         for vector in vectors.T[: data.shape[n] - state.ranks[n]]:
-            if not data.is_whole and _grown_size(state, n) > LARGEST_CORE:
+            entries = math.prod(state.ranks) // state.ranks[n] * (state.ranks[n] + 1)
+            if not data.is_whole and entries > LARGEST_CORE:
                 continue
-            state = state.with_rows(n, _with_column(state.rows[n], vector))
+            # As large and as uncertain as the average column.
+            rows = state.rows[n]
+            size = np.sqrt(np.mean(rows.mean**2) * vector.size)
+            cov = np.pad(rows.cov, ((0, 0), (0, 1), (0, 1)))
+            cov[:, -1, -1] = np.trace(rows.cov, axis1=1, axis2=2) / rows.rank
+            wider = np.column_stack([rows.mean, size * vector])
+            state = state.with_rows(n, replace(rows, mean=wider, cov=cov))
             prior = np.append(state.priors[n], state.priors[n].mean())
             state = replace(state, priors=replaced(state.priors, n, prior))
             mean = np.pad(mean, [(0, int(m == n)) for m in range(mean.ndim)])
@@ -200,19 +189,6 @@ def _with_columns(
     core = replace(_no_core(state.ranks), mean=mean)
     state = replace(state, core=core, energy=np.inf, young=YOUNG)
     return with_core(state, equations_of(state, data), problem)
-
-
-def _grown_size(state: TuckerState, n: int) -> int:
-    """Number of entries of the core with one more component of a mode."""
-    return math.prod(state.ranks) // state.ranks[n] * (state.ranks[n] + 1)
-
-
-def _with_column(rows: TuckerRows, vector: FloatArray) -> TuckerRows:
-    """The rows with one more column, as large and as uncertain as the average column."""
-    size = np.sqrt(np.mean(rows.mean**2) * vector.size)
-    cov = np.pad(rows.cov, ((0, 0), (0, 1), (0, 1)))
-    cov[:, -1, -1] = np.trace(rows.cov, axis1=1, axis2=2) / rows.rank
-    return replace(rows, mean=np.column_stack([rows.mean, size * vector]), cov=cov)
 
 
 def _rank_one(T: Array) -> list[FloatArray]:

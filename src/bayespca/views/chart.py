@@ -40,13 +40,19 @@ class ViewsChart:
         there, spreads = self._there(state), self._spreads(state)
         sizes = [int(there.sum()), *(spread.size for spread in spreads)]
         b, *goals, logs = np.split(vector, np.cumsum(sizes))
-        means, before = state.b.copy(), np.log(state.noise)
+        means, b_cov, before = state.b.copy(), state.b_cov.copy(), np.log(state.noise)
         means[there] = b
+        for js, on, spread, goal in zip(
+            self.table.columns, self._on(state), spreads, goals, strict=True
+        ):
+            change = np.eye(state.rank + 1)
+            change[np.ix_(on, on)] = change_of_root(spread, goal.reshape(spread.shape))
+            b_cov[js] = turned(b_cov[js], change)
         noise = np.exp(np.clip(logs, before - FURTHEST, before + FURTHEST))
         new = replace(
             state,
             b=means,
-            b_cov=self._covariances(state, spreads, goals),
+            b_cov=b_cov,
             noise=np.maximum(noise, LEAST_NOISE_WITH_HOLES),
             energy=np.inf,
         )
@@ -67,18 +73,6 @@ class ViewsChart:
     def _on(self, state: ViewsState) -> list[Index]:
         """The factors in each view."""
         return [np.flatnonzero(active) for active in state.active]
-
-    def _covariances(
-        self, state: ViewsState, here: list[FloatArray], goals: list[FloatArray]
-    ) -> FloatArray:
-        b_cov = state.b_cov.copy()
-        for js, on, spread, goal in zip(
-            self.table.columns, self._on(state), here, goals, strict=True
-        ):
-            change = np.eye(state.rank + 1)
-            change[np.ix_(on, on)] = change_of_root(spread, goal.reshape(spread.shape))
-            b_cov[js] = turned(b_cov[js], change)
-        return b_cov
 
     def _priors(self, state: ViewsState, new: ViewsState) -> FloatArray:
         """Prior variances, grown in proportion to the mean squares of the loadings."""

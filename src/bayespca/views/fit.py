@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,11 +24,14 @@ from bayespca.spectrum.records import Status
 from . import posterior as read
 from .chart import ViewsChart
 from .data import ViewsTable
-from .joining import probabilities, with_best_pair
+from .mixed.data import MixedViews
 from .pattern import cost_of_pattern
 from .start import start, with_what_is_left
 from .state import ViewsState
-from .step import step, weakest
+from .step import probabilities, step, weakest, with_best_pair
+
+D = TypeVar("D", ViewsTable, MixedViews)
+S = TypeVar("S")
 
 # A factor this many times as strong as the weakest that a closed form keeps is not tried without.
 SURELY = 4.0
@@ -134,7 +139,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
 
 
 @dataclass(frozen=True)
-class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
+class GroupFactors(Model[D, S, ViewsFit]):
     """Group factor analysis by empirical variational Bayes, with at most `most` factors."""
 
     most: int
@@ -142,6 +147,22 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
     @property
     def has_one_start(self) -> bool:
         return True
+
+    @abstractmethod
+    def of_factors(self, state: S, data: D) -> dict[str, Any]:
+        """What a fit says of its factors and views."""
+
+    def status(self, state: S, data: D) -> Status:
+        return data.status
+
+    def described(self, found: Fit[Any], run: Run[S], data: D) -> ViewsFit:
+        parts = self.of_factors(run.state, data)
+        return extended(found, ViewsFit, view=data.view_of_all, n_samples=data.n_samples, **parts)
+
+
+@dataclass(frozen=True)
+class ViewsModel(GroupFactors[ViewsTable, ViewsState]):
+    """Factors of views of numbers."""
 
     def start(self, data: ViewsTable, rng: np.random.Generator) -> ViewsState:
         return start(data, self.most)
@@ -174,22 +195,13 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
         units = float((rows.column_counts - 1) @ np.log(rows.unit))
         return run.free_energy + units - cost_of_pattern(run.state.active, data.sizes)
 
-    def status(self, state: ViewsState, data: ViewsTable) -> Status:
-        return data.status
-
-    def described(
-        self, found: Fit[HolesPosterior], run: Run[ViewsState], data: ViewsTable
-    ) -> ViewsFit:
-        state = read.in_order(run.state, data)
-        return extended(
-            found,
-            ViewsFit,
-            view=data.view_of_all,
+    def of_factors(self, state: ViewsState, data: ViewsTable) -> dict[str, Any]:
+        state = read.in_order(state, data)
+        return dict(
             prior=(state.prior / state.noise[:, None]).T,
             probability=probabilities(state, data).T,
             explained=read.explained(state, data).T,
             noise=read.noise(state, data),
-            n_samples=data.n_samples,
         )
 
 

@@ -50,7 +50,13 @@ def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
     signs = np.append(signs_of(b[:, :H].T), 1.0)
     # Adding 0 turns −0 into 0.
     b, b_cov = b * signs + 0.0, b_cov * signs * signs[:, None]
-    mean, scale = _location_and_scale(state, table)
+    rows, mean, unit = table.rows, np.zeros(p), np.ones(p)
+    # A column without values is like a typical column of its view.
+    for v, js in enumerate(table.columns):
+        if js.size:
+            unit[view == v] = np.exp(np.log(rows.unit[js]).mean())
+    mean[live], unit[live] = rows.location, rows.unit
+    scale = unit * np.sqrt(state.noise)[view]
     constant = ~np.isnan(table.constants)
     mean[constant], b_cov[constant] = table.constants[constant], 0.0
     scale[constant] *= np.sqrt(LEAST_NOISE_WITH_HOLES)
@@ -79,16 +85,3 @@ def latent_std(found: HolesPosterior, X: FloatArray) -> FloatArray:
     _, cov = latent(data, found.columns)
     spread = np.sqrt(np.einsum("mhh->mh", np.asarray(cov)))[data.pattern]
     return np.asarray(data.in_order(spread))
-
-
-def _location_and_scale(state: ViewsState, table: ViewsTable) -> tuple[FloatArray, FloatArray]:
-    """Locations of columns and their standard deviations of the noise; for a column without values,
-    those of a typical column of its view.
-    """
-    rows, live, view = table.rows, table.live, table.view_of_all
-    location, unit = np.zeros(live.size), np.ones(live.size)
-    for v, js in enumerate(table.columns):
-        if js.size:
-            unit[view == v] = np.exp(np.log(rows.unit[js]).mean())
-    location[live], unit[live] = rows.location, rows.unit
-    return location, unit * np.sqrt(state.noise)[view]

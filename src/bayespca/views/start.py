@@ -8,7 +8,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import row_blocks, to_numpy
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Counts, FloatArray
+from bayespca.arrays.types import FloatArray
 from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Decomposition
 from bayespca.lowrank.drawing import with_ones
@@ -30,8 +30,16 @@ def start(table: ViewsTable, most: int) -> ViewsState:
     """Start from the components of all views together, each divided by its noise."""
     noise = np.array([_noise(table, v) for v in range(table.n_views)])
     nothing = _state(table, noise, np.empty((0, table.view.size)), np.empty(0))
-    right, spread = _closed(table, nothing.roots(table), most)
-    return _state(table, noise, right, spread)
+    rows, root = table.rows, nothing.roots(table)
+    if table.has_holes:
+        filled = fill(rows.multiplied(np.ones(rows.shape[0]), 1 / root), most=most)
+        return _state(table, noise, filled.right, filled.spread)
+    found = decompose(rows.matrix(_divided, root), plan=solve, center=True)
+    solution = solve(found.spectrum)
+    rank = min(solution.rank, most)
+    right = np.asarray(to_numpy(fixed_signs(found.right(rank))), dtype=np.float64)
+    shrunk = solution.shrunk_singular_values[:rank] * found.spectrum.scale
+    return _state(table, noise, right, shrunk**2 / rows.shape[0])
 
 
 def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsState | None:
@@ -63,7 +71,8 @@ def _with_more(
     # Zeros in the holes weaken components by the share of observed cells.
     share = float(table.rows.column_counts[js].sum()) / (n * js.size)
     new = np.zeros((p, count))
-    sizes = _gamma(found)[:count] / np.sqrt(n) / share
+    gamma = np.asarray(found.spectrum.singular_values * found.spectrum.scale)
+    sizes = gamma[:count] / np.sqrt(n) / share
     new[js] = np.asarray(to_numpy(found.right(count)), dtype=np.float64).T * sizes
     new *= state.roots(table)[:, None]
     H, k = state.rank, np.arange(count) + state.rank
@@ -79,11 +88,6 @@ def _with_more(
     )
 
 
-def _gamma(found: Decomposition) -> FloatArray:
-    """Singular values in the units of the data."""
-    return np.asarray(found.spectrum.singular_values * found.spectrum.scale)
-
-
 def _noise(table: ViewsTable, v: int) -> float:
     """The noise variance of a view: from its PCA if known, else from its closed form."""
     rows, js = table.rows, table.columns[v]
@@ -92,37 +96,17 @@ def _noise(table: ViewsTable, v: int) -> float:
     if np.isfinite(table.noise[v]):
         return max(float(table.noise[v]), LEAST_NOISE_WITH_HOLES)
     assert isinstance(rows, Holes)  # on workers it is known
-    part = _some_columns(rows, js)
+    # Some columns of the rows that have values in them.
+    seen = np.asarray(rows.mask)[:, js]
+    some = seen.any(axis=1)
+    values = np.asarray(rows.values)[np.ix_(some, js)]
+    part = sorted_by_pattern(values, seen[some], rows.location[js], rows.unit[js])
     if bool(np.asarray(part.patterns).all()):
         found = decompose(part.values, plan=solve, center=True)
         noise = solve(found.spectrum).noise_variance * found.spectrum.scale**2
     else:
         noise = fill(part, most=min(part.shape) - 1).noise_variance
     return max(float(noise), LEAST_NOISE_WITH_HOLES)
-
-
-def _some_columns(rows: Holes, js: Counts) -> Holes:
-    """Some columns of the rows that have values in them."""
-    seen = np.asarray(rows.mask)[:, js]
-    some = seen.any(axis=1)
-    values = np.asarray(rows.values)[np.ix_(some, js)]
-    return sorted_by_pattern(values, seen[some], rows.location[js], rows.unit[js])
-
-
-def _closed(table: ViewsTable, root: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Directions that the closed form of the columns divided by `root` keeps, and the mean squares
-    of the scores along them.
-    """
-    rows = table.rows
-    if table.has_holes:
-        filled = fill(rows.multiplied(np.ones(rows.shape[0]), 1 / root), most=most)
-        return filled.right, filled.spread
-    found = decompose(rows.matrix(_divided, root), plan=solve, center=True)
-    solution = solve(found.spectrum)
-    rank = min(solution.rank, most)
-    right = np.asarray(to_numpy(fixed_signs(found.right(rank))), dtype=np.float64)
-    shrunk = solution.shrunk_singular_values[:rank] * found.spectrum.scale
-    return right, shrunk**2 / rows.shape[0]
 
 
 def _divided(data: Holes, root: FloatArray) -> FloatArray:

@@ -55,16 +55,13 @@ class ViewsState(InViews):
 
     def sums(self, table: ViewsTable) -> RowSums:
         """Update A and return the sums over rows that columns need, in the units of the table."""
-        if not table.has_holes:
-            return self._sums_of_complete(table)
-        data, root = table.rows, self.roots(table)
-        sums = sums_over_rows(data, self.columns(table), share=data.share, root=root)
-        return replace(sums, cross=sums.cross * root[:, None])
-
-    def _sums_of_complete(self, table: ViewsTable) -> RowSums:
-        """`sums` without holes, where all rows share one covariance: two products with the data."""
-        data, columns, precision = table.rows, self.columns(table), 1 / self.noise[table.view]
-        p, H = data.shape[1], self.rank
+        data, columns = table.rows, self.columns(table)
+        if table.has_holes:
+            root = self.roots(table)
+            sums = sums_over_rows(data, columns, share=data.share, root=root)
+            return replace(sums, cross=sums.cross * root[:, None])
+        # Without holes all rows share one covariance: two products with the data.
+        (_, p), H, precision = data.shape, self.rank, 1 / self.noise[table.view]
         second = columns.second.sum(axis=0)
         inner = inverse(second[:H, :H] + np.eye(H))
         weights = self.b[:, :H] * precision[:, None]

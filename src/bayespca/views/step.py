@@ -22,8 +22,8 @@ from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_WITH_HOLES, LOG_2PI
 
 from .data import ViewsTable
 from .pattern import Estimates, cost_of_pattern, costs_of_places
+from .rotation import FEW, ITERATIONS, FactorRotation
 from .state import ViewsState
-from .turning import FEW, ITERATIONS, Turning
 
 
 def step(state: ViewsState, table: ViewsTable) -> tuple[ViewsState, Info]:
@@ -46,7 +46,11 @@ def sweep(state: ViewsState, table: ViewsTable) -> ViewsState:
     loadings = _updated_views(state, table, sums)
     active = np.stack([of_view.active for of_view in loadings])
     state = replace(state, prior=np.where(active, state.prior, 0.0))
-    b, b_cov = assembled(loadings, table, state.rank)
+    b, b_cov = np.zeros_like(state.b), np.zeros_like(state.b_cov)
+    for js, of_view in zip(table.columns, loadings, strict=True):
+        known = np.append(np.flatnonzero(of_view.active), state.rank)
+        b[np.ix_(js, known)] = of_view.b
+        b_cov[np.ix_(js, known, known)] = of_view.cov
     state, parts = _turned(replace(state, b=b, b_cov=b_cov), table, sums, loadings)
     noise = parts.residuals / np.maximum(table.cells, 1)
     state = replace(state, noise=np.maximum(noise, LEAST_NOISE_WITH_HOLES))
@@ -100,27 +104,19 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
         of_view = loadings_of_view(state, table, sums, v, active[v])
         elsewhere = np.asarray(np.delete(active, v, axis=0).any(axis=0))
         while state.calm:
-            costs = costs_of_places(active, table.sizes)[v]
-            worst = _gaining_nothing(of_view, state.prior[v], costs, elsewhere)
-            if worst is None:
+            costs, prior = costs_of_places(active, table.sizes)[v], state.prior[v]
+            # Factors that are in no other view stay: their scores were learned from this one.
+            gains = [
+                (of_view.estimates(i, prior[h]).best_gain - costs[h], int(h))
+                for i, h in enumerate(np.flatnonzero(of_view.active))
+                if elsewhere[h]
+            ]
+            if not gains or min(gains)[0] >= 0:
                 break
-            active[v, worst] = False
+            active[v, min(gains)[1]] = False
             of_view = loadings_of_view(state, table, sums, v, active[v])
         found.append(of_view)
     return found
-
-
-def _gaining_nothing(
-    found: ViewLoadings, prior: FloatArray, costs: FloatArray, elsewhere: NDArray[np.bool_]
-) -> int | None:
-    """The factor of a view whose gain is furthest below its cost there; None if none is below.
-
-    Factors that are in no other view are left alone: their scores were learned from this one.
-    """
-    which = np.flatnonzero(found.active)
-    gains = [found.estimates(i, prior[h]).best_gain - costs[h] for i, h in enumerate(which)]
-    weak = [(gain, int(h)) for gain, h in zip(gains, which, strict=True) if elsewhere[h]]
-    return min(weak)[1] if weak and min(weak)[0] < 0 else None
 
 
 def loadings_of_view(
@@ -137,19 +133,6 @@ def loadings_of_view(
     b, cov, log_dets = given_gram(np.ascontiguousarray(gram.T), pull, starts, ridge, s2)
     log_det = float(np.sum(log_dets)) * (js.size / first.size if js.size else 1.0)
     return ViewLoadings(active.copy(), b, cov, log_det)
-
-
-def assembled(
-    loadings: list[ViewLoadings], table: ViewsTable, rank: int
-) -> tuple[FloatArray, FloatArray]:
-    """Means and covariances of all columns, 0 if a factor is not in a view."""
-    p = table.view.size
-    b, b_cov = np.zeros((p, rank + 1)), np.zeros((p, rank + 1, rank + 1))
-    for js, found in zip(table.columns, loadings, strict=True):
-        known = np.append(np.flatnonzero(found.active), rank)
-        b[np.ix_(js, known)] = found.b
-        b_cov[np.ix_(js, known, known)] = found.cov
-    return b, b_cov
 
 
 # --- coordinates, priors, free energy ----------------------------------------------------------
@@ -173,13 +156,18 @@ def _turned(
 ) -> tuple[ViewsState, ViewParts]:
     """The state in the best coordinates with the best priors, and the parts of its free energy."""
     H, data = state.rank, table.rows
-    residuals = _residuals(state, table, sums)
+    second, b = np.asarray(sums.second), state.b
+    fitted = np.einsum("jhk,jk->jh", second, b)
+    misfit = ((fitted - 2 * np.asarray(sums.cross)) * b).sum(axis=1)
+    spread = np.einsum("jhk,jhk->j", second, state.b_cov)
+    residuals = table.by_view(data.squares + misfit + spread)
     everything = np.asarray(sums.everything)
     mean = everything[:H, H] / everything[H, H]
     Saa = everything[:H, :H] - everything[H, H] * np.outer(mean, mean)
-    Sbb = _second_by_view(state, table)
-    turning = Turning(Saa, Sbb, state.active, table.sizes, data.freedom)
-    T = turning.best(FEW if state.calm else ITERATIONS)
+    b, cov = b[:, :H], state.b_cov[:, :H, :H]
+    Sbb = np.stack([b[js].T @ b[js] + cov[js].sum(axis=0) for js in table.columns])
+    rotation = FactorRotation(Saa, Sbb, state.active, table.sizes, data.freedom)
+    T = rotation.best(FEW if state.calm else ITERATIONS)
     change = np.eye(H + 1)
     change[:H, :H], change[H, :H] = T, mean
     R = np.linalg.inv(T)
@@ -195,22 +183,6 @@ def _turned(
     prior = np.where(state.active, Sb / np.maximum(table.sizes, 1)[:, None], 0.0)
     state = replace(state, b=state.b @ change.T, b_cov=turned(state.b_cov, change), prior=prior)
     return state, ViewParts(Sa, Sb, log_det_a, log_det_b, residuals)
-
-
-def _residuals(state: ViewsState, table: ViewsTable, sums: RowSums) -> FloatArray:
-    """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells of each view."""
-    b, second = state.b, np.asarray(sums.second)
-    fitted = np.einsum("jhk,jk->jh", second, b)
-    misfit = ((fitted - 2 * np.asarray(sums.cross)) * b).sum(axis=1)
-    spread = np.einsum("jhk,jhk->j", second, state.b_cov)
-    return table.by_view(table.rows.squares + misfit + spread)
-
-
-def _second_by_view(state: ViewsState, table: ViewsTable) -> FloatArray:
-    """⟨B_vᵀB_v⟩ of each view: (V, H, H)."""
-    H = state.rank
-    b, cov = state.b[:, :H], state.b_cov[:, :H, :H]
-    return np.stack([b[js].T @ b[js] + cov[js].sum(axis=0) for js in table.columns])
 
 
 def free_energy(state: ViewsState, table: ViewsTable, parts: ViewParts) -> float:
@@ -231,3 +203,45 @@ def free_energy(state: ViewsState, table: ViewsTable, parts: ViewParts) -> float
         energy += factor_energy(Sb[on], prior[on], p, log_det, True)
     energy -= 0.5 * (counts.size * (1 + LOG_2PI) + float(np.log(counts).sum()))
     return energy + cost_of_pattern(state.active, table.sizes)
+
+
+# --- further views -------------------------------------------------------------------------------
+
+
+def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
+    """Add a factor to the view where it gains most; None if no gain exceeds its cost."""
+    best, place = 0.0, None
+    costs, sums = costs_of_places(state.active, table.sizes), state.sums(table)
+    for v, h in np.argwhere(~state.active & (table.sizes > 0)[:, None]).tolist():
+        found = estimates(state, table, sums, v, h)
+        gain = found.best_gain - float(costs[v, h])
+        if gain > best:
+            best, place = gain, (v, h, found)
+    if place is None:
+        return None
+    v, h, found = place
+    prior, b = state.prior.copy(), state.b.copy()
+    prior[v, h] = c2 = found.best_prior
+    b[table.columns[v], h] = found.y * c2 / (c2 + found.v)
+    return replace(state, prior=prior, b=b, energy=np.inf, calm=False)
+
+
+def probabilities(state: ViewsState, table: ViewsTable) -> FloatArray:
+    """Probability that each factor is in each view: (V, H)."""
+    sums, n = state.sums(table), table.rows.shape[0]
+    out = np.zeros(state.prior.shape)
+    for v, h in np.ndindex(*out.shape):
+        if table.sizes[v]:
+            limit = float(state.noise[v] / np.sqrt(table.sizes[v] * n))
+            out[v, h] = estimates(state, table, sums, v, h).probability(limit)
+    return out
+
+
+def estimates(state: ViewsState, table: ViewsTable, sums: RowSums, v: int, h: int) -> Estimates:
+    """Estimates of the loadings of a factor in a view, given the other factors in it."""
+    prior = state.prior.copy()
+    prior[v, h] = prior[v, h] or state.noise[v]
+    state = replace(state, prior=prior)
+    found = loadings_of_view(state, table, sums, v, state.active[v])
+    place = int(np.count_nonzero(state.active[v, :h]))
+    return found.estimates(place, float(prior[v, h]))

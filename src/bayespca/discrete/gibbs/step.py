@@ -20,7 +20,7 @@ from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.chains import slice_sampled
 
-from ..cells import NaturalRegressors, columns_precision, regressors, rows_from, split
+from ..cells import NaturalRegressors, columns_from, columns_precision, regressors, rows_from
 from ..data import TableCells, row_blocks
 from ..normals import Normals, from_precisions
 
@@ -77,9 +77,8 @@ def with_rows_and_columns(
         return a, columns_precision(like, known, known.second_with_one)
 
     parts = list(in_turn(work, list(zip(blocks, rng.spawn(len(blocks)), strict=True))))
-    precisions, pull = split(np.sum([sums for _, sums in parts], axis=0), state.rank + 1)
-    ridge = np.diag(np.append(state.alpha, 1 / state.spread))
-    b = drawn(from_precisions(precisions + ridge, pull), rng)
+    ridge = np.append(state.alpha, 1 / state.spread)
+    b = drawn(columns_from(np.sum([sums for _, sums in parts], axis=0), ridge), rng)
     return replace(state, a=np.concatenate([a for a, _ in parts]), b=b)
 
 

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-from ..sites import Measurement
-
 BoolArray = NDArray[np.bool_]
+
+
+class Measurement(NamedTuple):
+    """Draws of ω and τ of some cells, from the augmentation that makes them normal; 0 in holes."""
+
+    omega: FloatArray
+    tau: FloatArray
 
 
 class ExpectedLikelihood(NamedTuple):
@@ -82,11 +87,6 @@ class Likelihood(ABC):
         raise NotImplementedError(
             f"{self.name} cells have no normal augmentation, so they cannot be sampled"
         )
-
-    @property
-    def augments(self) -> bool:
-        """Whether `augmented` is available."""
-        return type(self).augmented is not Likelihood.augmented
 
     def reach(self, apart: FloatArray) -> FloatArray:
         """Distance from the mean of the z that a cell by itself prefers.

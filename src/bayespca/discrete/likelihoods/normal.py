@@ -10,8 +10,7 @@ from scipy.special import ndtri
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import LOG_2PI
 
-from ..sites import Measurement
-from .likelihood import ExpectedLikelihood, Likelihood, Null
+from .likelihood import ExpectedLikelihood, Likelihood, Measurement, Null
 
 # The least noise variance, as a share of the variance of the column.
 LEAST_NOISE = 1e-6

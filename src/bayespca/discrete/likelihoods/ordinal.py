@@ -9,9 +9,8 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 
-from ..logistic import averages
-from ..sites import Measurement
-from .likelihood import BoolArray, ExpectedLikelihood, Likelihood, Null
+from .bernoulli import averages
+from .likelihood import BoolArray, ExpectedLikelihood, Likelihood, Measurement, Null
 
 # The least and the greatest distance between two cut points.
 NARROWEST, WIDEST = 1e-3, 1e3

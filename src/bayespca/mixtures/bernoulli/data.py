@@ -43,12 +43,12 @@ class BernoulliRows(BinaryCells):
         step = max(BLOCK // p, 64)
         return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
-    def filled_row(self, row: int) -> FloatArray:
-        """One row as floats; a hole gets the share of ones in its column."""
-        return self._times_filled(slice(row, row + 1), np.eye(self.shape[1]))[0]
+    def weights_of(self, rows: slice) -> FloatArray:
+        return np.ones(rows.stop - rows.start) if self.weights is None else self.weights[rows]
 
-    def squared_distances(self, centre: FloatArray) -> FloatArray:
-        """‖x − c‖² of all rows, (n,); a hole counts as the share of ones in its column."""
+    def squared_distances(self, row: int) -> FloatArray:
+        """‖x − x_row‖² of all rows, (n,); a hole counts as the share of ones in its column."""
+        centre = self._times_filled(slice(row, row + 1), np.eye(self.shape[1]))[0]
         products = in_turn(lambda rows: self._times_filled(rows, centre), self.blocks)
         found = self._squares - 2 * np.concatenate(list(products)) + centre @ centre
         return np.maximum(found, 0.0)
@@ -78,10 +78,7 @@ class BernoulliRows(BinaryCells):
         """The share of ones among the observed cells of each column; ½ if it has none."""
         ones, counts = np.zeros(self.shape[1]), np.zeros(self.shape[1])
         for rows in self.blocks:
-            weights = np.ones(rows.stop - rows.start)
-            if self.weights is not None:
-                weights = self.weights[rows]
-            cells = self.part(rows)
+            weights, cells = self.weights_of(rows), self.part(rows)
             known = cells.known
             ones += weights @ cells.values
             counts += weights.sum() if known is None else weights @ known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,47 +52,38 @@ class BernoulliLogs:
     ones: FloatArray
     zeros: FloatArray
 
+    @classmethod
+    def of(cls, weights: FloatArray, means: FloatArray) -> BernoulliLogs:
+        """Logarithms of given π and p."""
+        p = np.clip(means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        return cls(log_weights(weights), np.log(p), np.log1p(-p))
+
     def only(self, which: NDArray[np.bool_]) -> BernoulliLogs:
         return BernoulliLogs(self.weights[which], self.ones[which], self.zeros[which])
 
 
-class BernoulliFamily(Protocol):
-    """Estimates of π and p given the sums, and their share of the free energy (`cost`).
-
-    `drops` says whether clusters that the data do not support are dropped. `merged` returns the
-    sums with two clusters merged, or None if it cannot. `averages` returns the means of π and p,
-    and the standard deviations of p.
-    """
-
-    @property
-    def drops(self) -> bool: ...
-    def merged(self, sums: BernoulliSums) -> BernoulliSums | None: ...
-    def logs(self, sums: BernoulliSums) -> BernoulliLogs: ...
-    def cost(self, sums: BernoulliSums) -> float: ...
-    def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]: ...
-
-
 @dataclass(frozen=True)
 class MaximumLikelihood:
-    """π_k = Σ_n q_nk / N, p_kd = Σ_n q_nk x_nd / Σ_n q_nk (lecture, the M step)."""
+    """π_k = Σ_n q_nk / N, p_kd = Σ_n q_nk x_nd / Σ_n q_nk (lecture, the M step).
 
-    @property
-    def drops(self) -> bool:
-        """False: the number of clusters is given."""
-        return False
+    The number of clusters is given: none is dropped.
+    """
+
+    drops: ClassVar[bool] = False
 
     def merged(self, sums: BernoulliSums) -> BernoulliSums | None:
         return None
 
     def logs(self, sums: BernoulliSums) -> BernoulliLogs:
         weights, means, _ = self.averages(sums)
-        return BernoulliLogs(log_weights(weights), np.log(means), np.log1p(-means))
+        return BernoulliLogs.of(weights, means)
 
     def cost(self, sums: BernoulliSums) -> float:
         """−⟨log likelihood⟩ of the rows and their cluster assignments."""
         return -product(sums, self.logs(sums))
 
     def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means of π and p, and the standard deviations of p."""
         means = np.where(sums.seen > 0, sums.ones / np.maximum(sums.seen, TINY), 0.5)
         means = np.clip(means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         return PointWeights().means(sums.sizes), means, np.zeros_like(means)
@@ -100,20 +91,19 @@ class MaximumLikelihood:
 
 @dataclass(frozen=True)
 class Bayes:
-    """π ~ Dirichlet(α₀, …, α₀) and p_kd ~ Beta(a₀, b₀): `concentration`, `ones` and `zeros`."""
+    """π ~ Dirichlet(α₀, …, α₀) and p_kd ~ Beta(a₀, b₀): `concentration`, `ones` and `zeros`.
+
+    Clusters that the data do not support are dropped.
+    """
 
     concentration: float
     ones: float = 1.0
     zeros: float = 1.0
+    drops: ClassVar[bool] = True
 
     @property
     def weights(self) -> Dirichlet:
         return Dirichlet(self.concentration)
-
-    @property
-    def drops(self) -> bool:
-        """True: clusters that the data do not support are dropped."""
-        return True
 
     def merged(self, sums: BernoulliSums) -> BernoulliSums | None:
         """Sums with two clusters merged: the pair for which the free energy falls most, or rises
@@ -143,6 +133,7 @@ class Bayes:
         return np.asarray(self.weights.cluster_costs(sums.sizes) - of_cells)
 
     def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means of π and p, and the standard deviations of p."""
         a, b = self._posterior(sums)
         means = a / (a + b)
         std = np.sqrt(means * (1 - means) / (a + b + 1))
@@ -150,6 +141,9 @@ class Bayes:
 
     def _posterior(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray]:
         return self.ones + sums.ones, self.zeros + sums.zeros
+
+
+BernoulliFamily = MaximumLikelihood | Bayes
 
 
 def product(sums: BernoulliSums, logs: BernoulliLogs) -> float:

@@ -15,8 +15,7 @@ from bayespca.spectrum.records import Status
 
 from .data import BernoulliRows
 from .family import BernoulliFamily
-from .memberships import with_memberships
-from .posterior import BernoulliClusters
+from .posterior import BernoulliClusters, with_memberships
 from .start import STARTS, with_given
 from .step import BernoulliState, step
 

@@ -24,15 +24,15 @@ def kmeans_plus_plus(data: BernoulliRows, K: int, rng: np.random.Generator) -> B
     in their column.
     """
     n = data.shape[0]
-    weights = np.ones(n) if data.weights is None else data.weights
+    weights = data.weights_of(slice(0, n))
     centre = int(rng.choice(n, p=weights / weights.sum()))
-    nearest, owner = _squared_distances(data, centre), np.zeros(n, dtype=np.intp)
+    nearest, owner = data.squared_distances(centre), np.zeros(n, dtype=np.intp)
     for k in range(1, K):
         chances = weights * nearest
         # Fewer different rows than clusters: the rest are drawn from all rows.
         chances = chances if chances.sum() > 0 else weights
         centre = int(rng.choice(n, p=chances / chances.sum()))
-        distance = _squared_distances(data, centre)
+        distance = data.squared_distances(centre)
         owner[distance < nearest] = k
         nearest = np.minimum(nearest, distance)
     return _owned(data, K, owner)
@@ -43,7 +43,7 @@ def random_from_data(data: BernoulliRows, K: int, rng: np.random.Generator) -> B
     n = data.shape[0]
     chances = None if data.weights is None else data.weights / data.weights.sum()
     centres = rng.choice(n, size=K, replace=False, p=chances)
-    distances = np.stack([_squared_distances(data, int(i)) for i in centres])
+    distances = np.stack([data.squared_distances(int(i)) for i in centres])
     return _owned(data, K, distances.argmin(axis=0))
 
 
@@ -76,11 +76,6 @@ def with_given(
     return replace(state, sums=sums)
 
 
-def _squared_distances(data: BernoulliRows, centre: int) -> FloatArray:
-    """Squared distances of all rows from one of them."""
-    return data.squared_distances(data.filled_row(centre))
-
-
 def _owned(data: BernoulliRows, K: int, owner: NDArray[np.intp]) -> BernoulliState:
     """The state in which each row belongs to one cluster, its `owner`."""
     return _with_responsibilities(data, lambda rows: np.eye(K)[owner[rows]])
@@ -89,9 +84,6 @@ def _owned(data: BernoulliRows, K: int, owner: NDArray[np.intp]) -> BernoulliSta
 def _with_responsibilities(
     data: BernoulliRows, of_rows: Callable[[slice], FloatArray]
 ) -> BernoulliState:
-    def weighted(rows: slice) -> FloatArray:
-        q = of_rows(rows)
-        return q if data.weights is None else q * data.weights[rows, None]
-
-    parts = ((data.part(rows), weighted(rows)) for rows in data.blocks)
+    weights = data.weights_of
+    parts = ((data.part(rows), of_rows(rows) * weights(rows)[:, None]) for rows in data.blocks)
     return BernoulliState(added(sums_of(some.values, some.known, q) for some, q in parts))

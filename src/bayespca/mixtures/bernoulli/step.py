@@ -59,7 +59,17 @@ def _sweep(logs: BernoulliLogs, data: BernoulliRows, family: BernoulliFamily) ->
 
     Since log q_nk = ⟨log π_k p(x_n | p_k)⟩ − log Σ_k, the first term follows from the sums.
     """
-    sums, log_norm = _summed(in_turn(lambda rows: _of_block(data, rows, logs), data.blocks))
+
+    def of_block(rows: slice) -> tuple[BernoulliSums, float]:
+        cells, weights = data.part(rows), data.weights_of(rows)
+        q, log_norms = normalised(log_joint(cells.values, cells.known, logs))
+        if data.weights is not None:
+            q *= weights[:, None]
+        return sums_of(cells.values, cells.known, q), float(weights @ log_norms)
+
+    parts = list(in_turn(of_block, data.blocks))
+    sums = added(of_rows for of_rows, _ in parts)
+    log_norm = sum(of_rows for _, of_rows in parts)
     return BernoulliState(sums, product(sums, logs) - log_norm + family.cost(sums))
 
 
@@ -89,16 +99,6 @@ def added(parts: Iterable[BernoulliSums]) -> BernoulliSums:
     return BernoulliSums(sizes, ones, seen)
 
 
-def _of_block(data: BernoulliRows, rows: slice, logs: BernoulliLogs) -> tuple[BernoulliSums, float]:
-    cells = data.part(rows)
-    x, known = cells.values, cells.known
-    q, log_norms = normalised(log_joint(x, known, logs))
-    if data.weights is None:
-        return sums_of(x, known, q), float(log_norms.sum())
-    weights = data.weights[rows]
-    return sums_of(x, known, q * weights[:, None]), float(weights @ log_norms)
-
-
 def sums_of(x: FloatArray, known: FloatArray | None, q: FloatArray) -> BernoulliSums:
     """Sums over rows; q are responsibilities multiplied by the weights of the rows."""
     sizes = q.sum(axis=0)
@@ -106,8 +106,3 @@ def sums_of(x: FloatArray, known: FloatArray | None, q: FloatArray) -> Bernoulli
     everywhere = np.broadcast_to(sizes[:, None], (sizes.size, x.shape[1]))
     seen = everywhere if known is None else q.T @ known
     return BernoulliSums(sizes, q.T @ x, seen)
-
-
-def _summed(parts: Iterable[tuple[BernoulliSums, float]]) -> tuple[BernoulliSums, float]:
-    found = list(parts)
-    return added(sums for sums, _ in found), sum(log_norm for _, log_norm in found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class MixtureChart:
     def at(self, state: MixtureState, vector: Vector) -> MixtureState:
         parts = [self._parts(cluster) for cluster in state.clusters]
         every = zip(state.clusters, parts, _split(vector, parts), strict=True)
-        new = [self._cluster(cluster, part, part.at(goal)) for cluster, part, goal in every]
+        new = [self._moved(cluster, part, part.at(goal)) for cluster, part, goal in every]
         return replace(state, clusters=tuple(new))
 
     def _parts(self, cluster: Cluster) -> Loadings:
@@ -61,10 +60,11 @@ class MixtureChart:
         W = np.repeat(np.sqrt(psi / N), k)
         return np.concatenate([W, np.sqrt(variances / N), [1 / np.sqrt(N)] * 2, noise])
 
-    def _cluster(self, cluster: Cluster, here: Loadings, goal: Loadings) -> Cluster:
+    def _moved(self, cluster: Cluster, here: Loadings, goal: Loadings) -> Cluster:
         """The cluster with the Gaussian at `goal`; everything else stays as it was."""
         old, p = cluster.posterior, cluster.posterior.mean.size
-        logs = _near(goal.rest[p + 1 :], here.rest[p + 1 :])
+        before = here.rest[p + 1 :]
+        logs = np.clip(goal.rest[p + 1 :], before - FURTHEST, before + FURTHEST)
         psi = np.maximum(np.exp(logs[1:]), self.problem.least_noise)
         scale, noise = (np.sqrt(psi), 1.0) if self.is_per_feature else (old.scale, float(psi[0]))
         _, gamma, directions = np.linalg.svd(goal.W.T / scale, full_matrices=False)
@@ -81,11 +81,6 @@ class MixtureChart:
         return replace(new, latent_cost=goal.rest[p] + new.latent_cost - new.surplus)
 
 
-def _near(goal: FloatArray, here: FloatArray) -> FloatArray:
-    return np.clip(goal, here - FURTHEST, here + FURTHEST)
-
-
 def _split(vector: Vector, parts: list[Loadings]) -> list[FloatArray]:
     """The piece of a vector that belongs to each cluster."""
-    ends = accumulate((part.vector.size for part in parts), initial=0)
-    return [vector[first:last] for first, last in pairwise(ends)]
+    return np.split(vector, np.cumsum([part.vector.size for part in parts])[:-1])

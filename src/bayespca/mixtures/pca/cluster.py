@@ -18,12 +18,16 @@ Conversely, given all that, F is linear in r. With the best r(aₙ), a row costs
 
 which is −log of a Gaussian density with variance σ²/(1 − shrinkageₕ) along wₕ, plus a constant.
 That Gaussian integrates holes out exactly.
+
+The closed form follows from the weighted moments of the rows. The moments of two clusters add up to
+those of the merged cluster, which needs no rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,10 +39,13 @@ from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import EPS
 
-from .gaussian import Gaussian
+from .data import MixtureRows
+from .gaussian import ExpectedRows, Gaussian, expected
 
 # Most noise of a feature, as a multiple of its least noise, which is a millionth of its variance.
 WIDEST = 1e8
+# If rows are this many times fewer than features, a separate decomposition of the rows pays.
+WIDE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +89,26 @@ class Cluster(OfComponents):
         return self.latent_cost - 0.5 * self.gaussian.log_determinant
 
     @property
-    def first_row(self) -> float:
-        """The part of ℓ that is the same for every row; F omits it for the row lost to the mean."""
-        return 0.5 * float(self.gaussian.log_noises.sum()) + self.latent_cost
+    def fixed_cost(self) -> float:
+        """The part of F that does not depend on the number of rows.
+
+        F omits the part of ℓ that is the same for every row for the one lost to the mean.
+        """
+        first_row = 0.5 * float(self.gaussian.log_noises.sum()) + self.latent_cost
+        return self.loading_cost - first_row
 
     @property
-    def fixed_cost(self) -> float:
-        """The part of F that does not depend on the number of rows."""
-        return self.loading_cost - self.first_row
+    def by_feature(self) -> Cluster:
+        """The same cluster with its noise moved into the scale of its features."""
+        old, s = self.posterior, self.noise
+        posterior = replace(
+            old,
+            scale=old.scale * np.sqrt(s),
+            score_variance=old.score_variance / s,
+            latent_variance=old.latent_variance / s,
+            noise_variance=1.0,
+        )
+        return replace(self, posterior=posterior)
 
 
 def compared(posterior: Posterior) -> Gaussian:
@@ -161,3 +180,141 @@ def spherical(mean: FloatArray, scale: FloatArray, noise: float, count: float) -
     none, no_directions = np.zeros(0), np.zeros((0, mean.size))
     posterior = Posterior(mean, scale, no_directions, none, none, none, none, noise)
     return Cluster(count, posterior, 0.0, 0.0)
+
+
+# --- moments -------------------------------------------------------------------------------------
+
+
+class ClusterRows(NamedTuple):
+    """The weighted rows of a cluster, and the plan for their spectrum.
+
+    The cluster `before` predicts the holes.
+    """
+
+    rows: MixtureRows
+    before: Cluster | None
+    plan: ClusterPlan
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterMoments:
+    """√rₙ(xₙ − x̄) in blocks of rows, the `covariance` that the uncertainty of holes adds to their
+    products, the `scale` to divide them by, and the plan for their spectrum.
+
+    `entropy` is that of the holes, and `noise` that of the cluster before, infinite if there was
+    none. `has_scale` says that the noise of features is known from before and can be improved.
+    `products` is the Gram matrix, if known.
+    """
+
+    mean: FloatArray
+    blocks: tuple[FloatArray, ...]
+    covariance: FloatArray | float
+    count: float
+    entropy: float
+    noise: float
+    scale: FloatArray
+    plan: ClusterPlan
+    has_scale: bool
+    products: FloatArray | None = None
+
+    @property
+    def M(self) -> float:
+        return self.count - 1
+
+    @property
+    def p(self) -> int:
+        return self.mean.size
+
+    @property
+    def is_complete(self) -> bool:
+        return isinstance(self.covariance, float)
+
+    @property
+    def n_rows(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are so few rows that the features' Gram matrix does not pay.
+
+        Methods other than EVB leave hardly any noise where there are fewer rows than features: they
+        need the digits.
+        """
+        times = WIDE if self.plan.is_evb else 1
+        return self.is_complete and times * self.n_rows < self.p
+
+    @property
+    def full_rank(self) -> int:
+        return int(min(self.p, self.M))
+
+    @cached_property
+    def rows(self) -> FloatArray:
+        return self.blocks[0] if len(self.blocks) == 1 else np.concatenate(self.blocks)
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        if self.products is not None:
+            return self.products
+        return self.rows.T @ self.rows + self.covariance
+
+    @property
+    def scaled_gram(self) -> FloatArray:
+        if not self.plan.is_per_feature:
+            return self.gram
+        return self.gram / self.scale / self.scale[:, None]
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Σx² of each feature."""
+        if self.is_complete and self.products is None:
+            return np.einsum("ij,ij->j", self.rows, self.rows)
+        return np.diag(self.gram).copy()
+
+    def with_scale(self, scale: FloatArray) -> ClusterMoments:
+        known = vars(self).get("gram", self.products)
+        return replace(self, scale=scale, has_scale=True, products=known)
+
+
+def moments_of(part: ClusterRows) -> ClusterMoments:
+    """Moments of the rows, with holes as the cluster before predicts them."""
+    weights, plan = part.rows.weights, part.plan
+    found = ExpectedRows(part.rows.values, 0.0, 0.0)
+    if part.before is not None:
+        found = expected(part.before.gaussian, part.rows)
+    N = float(weights.sum())
+    mean = weights @ found.values / N
+    scaled = found.values - mean
+    scaled *= np.sqrt(weights)[:, None]
+    before = part.before if plan.is_per_feature else None
+    scale = np.ones(mean.size) if before is None else before.posterior.scale
+    noise = np.inf if part.before is None else part.before.noise
+    return ClusterMoments(
+        *(mean, (scaled,), found.covariance, N, found.entropy, noise, scale, plan),
+        has_scale=before is not None,
+    )
+
+
+def merged(one: ClusterMoments, other: ClusterMoments) -> ClusterMoments:
+    """Moments of two clusters merged, with the mean of their noises.
+
+    Σ(x − x̄)(x − x̄)ᵀ is the sum of theirs plus N₁N₂/N·ddᵀ, with d the difference of their means.
+    """
+    N = one.count + other.count
+    share = other.count / N
+    d = other.mean - one.mean
+    between = np.sqrt(one.count * share) * d
+    products = None
+    if not (one.is_wide or other.is_wide):
+        products = one.gram + other.gram + between[:, None] * between
+    psi = (1 - share) * one.scale**2 + share * other.scale**2
+    return replace(
+        one,
+        mean=one.mean + share * d,
+        blocks=(*one.blocks, *other.blocks, between[None]),
+        covariance=one.covariance + other.covariance,
+        count=N,
+        entropy=one.entropy + other.entropy,
+        noise=(1 - share) * one.noise + share * other.noise,
+        scale=np.sqrt(psi),
+        products=products,
+    )

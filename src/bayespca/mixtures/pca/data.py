@@ -139,7 +139,16 @@ def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData
     weights = np.ones(len(cells)) if weights is None else weights
     counted = (weights > 0) & ~np.isnan(cells).all(axis=1)
     cells, weights = cells[counted], weights[counted]
-    location, spread = _locations(cells, weights)
+    # Weighted means of observed cells and the largest deviations from them, about a value of the
+    # column itself, so that constant columns have exactly no spread.
+    seen = ~np.isnan(cells)
+    counts = np.maximum(weights @ seen, TINY)
+    most = np.where(seen.any(axis=0), np.where(seen, cells, -np.inf).max(axis=0), 0.0)
+    least = np.where(seen.any(axis=0), np.where(seen, cells, np.inf).min(axis=0), 0.0)
+    middle = most + weights @ np.where(seen, cells - most, 0.0) / counts
+    constant = is_constant(least, most, center=True)
+    spread = np.where(constant, 0.0, np.maximum(most - middle, middle - least))
+    location = np.where(constant, most, middle)
     live = np.flatnonzero(spread > 0)
     if not live.size:
         live = np.arange(cells.shape[1])
@@ -147,16 +156,3 @@ def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData
     values = (cells[:, live] - location[live]) / unit
     rms = np.sqrt(np.nanmean(values**2)) or 1.0
     return MixtureData(gathered(values / rms, weights), location, unit * float(rms), live)
-
-
-def _locations(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean of each column's observed cells, and their largest deviation from it."""
-    seen = ~np.isnan(X)
-    counts = np.maximum(weights @ seen, TINY)
-    first = np.where(seen.any(axis=0), np.where(seen, X, -np.inf).max(axis=0), 0.0)
-    least = np.where(seen.any(axis=0), np.where(seen, X, np.inf).min(axis=0), 0.0)
-    # About a value of the column itself, so that constant columns have exactly no spread.
-    middle = first + weights @ np.where(seen, X - first, 0.0) / counts
-    constant = is_constant(least, first, center=True)
-    spread = np.where(constant, 0.0, np.maximum(first - middle, middle - least))
-    return np.where(constant, first, middle), spread

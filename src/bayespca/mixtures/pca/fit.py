@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca import inference
 from bayespca.arrays.types import DOUBLE, FloatArray, Vector
+from bayespca.inference.fitting import Settled, finished, settle
 from bayespca.inference.loop import Info, Run
+from bayespca.inference.looping import Looping
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.noise_models import ISOTROPIC, PER_FEATURE
@@ -23,7 +26,7 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES, NO_NOISE
 from .chart import MixtureChart
 from .cluster import Cluster
 from .data import MixtureData
-from .posterior import MixturePosterior, in_units, noise_variances
+from .posterior import MixturePosterior, in_units
 from .removal import with_one_less
 from .start import by_k_means, one_cluster, pruned, ranks_to_prune
 from .step import MixtureProblem, MixtureState, starved, step
@@ -33,6 +36,10 @@ from .step import MixtureProblem, MixtureState, starved, step
 SHARE = 1e-2
 # Nats by which a cluster with too few rows must lower the free energy to stay.
 EVIDENT = 10.0
+# Sweeps that show most of the gain of noise by feature, and the share of its price that it must
+# have gained by then to be worth a full fit.
+GLANCE = 5
+SHARE_OF_PRICE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +77,11 @@ class MixtureFit(Fit[MixturePosterior]):
 
     @property
     def noise_variances(self) -> FloatArray:
-        return noise_variances(self.posterior, per_feature=self.per_feature)
+        """Of each cluster, (K,); with `per_feature`, of each of its features, (K, p)."""
+        clusters = self.posterior.clusters
+        if not self.per_feature:
+            return np.array([cluster.noise_variance for cluster in clusters])
+        return np.array([cluster.noise_variance * cluster.scale**2 for cluster in clusters])
 
 
 @dataclass(frozen=True)
@@ -181,7 +192,11 @@ def mixture_model(
     density. So clusters have at least `LEAST_NOISE_OF_FEATURES` times the noise that a single PCA
     leaves, or times the variance of each feature where features have their own noise.
     """
-    least = _floor(data, per_feature)
+    least: float | FloatArray = NO_NOISE
+    if per_feature:
+        least = features_floor(data)
+    elif not data.rows.is_complete:
+        least = LEAST_NOISE_OF_FEATURES * SHARE
     single = MixtureProblem(method, weights, least)
     whole = one_cluster(data, single, max(ranks, key=lambda rank: rank or 0))
     if not per_feature and len(ranks) > 1:
@@ -189,13 +204,49 @@ def mixture_model(
     return MixtureModel(method, weights, least, ranks, whole, choose, prune)
 
 
-def _floor(data: MixtureData, per_feature: bool) -> float | FloatArray:
-    """The least noise of a single PCA."""
-    if per_feature:
-        return features_floor(data)
-    return NO_NOISE if data.rows.is_complete else LEAST_NOISE_OF_FEATURES * SHARE
-
-
 def features_floor(data: MixtureData) -> FloatArray:
     """The least noise of each feature, where features have their own."""
     return np.maximum(LEAST_NOISE_OF_FEATURES * data.variances, NO_NOISE)
+
+
+# --- noise="auto" --------------------------------------------------------------------------------
+
+
+_Settled = Settled[MixtureData, MixtureState, MixtureFit]
+
+
+def fit_choosing(
+    model_with: Callable[[bool], MixtureModel], data: MixtureData, looping: Looping
+) -> MixtureFit:
+    """The fit that the evidence prefers: one noise variance for each cluster, or one per feature.
+
+    `model_with` takes whether each feature has its own. One variance for all features of a cluster
+    is fitted first. A few sweeps from its end show whether a variance for each feature gains
+    anything. If so, that model is fitted from its own start, which often ends lower than the end of
+    the first fit would. Each of its variances is a point estimate and costs ½ log of the number of
+    rows it was learned from (Schwarz 1978); the gain beyond that is the evidence for them.
+    """
+    equal = settle(model_with(False), data, looping)
+    before, ended = equal.run.free_energy, equal.run.state
+    assert isinstance(equal.model, MixtureModel)
+    problem = MixtureProblem(equal.model.method, equal.model.weights, features_floor(data))
+    state = replace(ended, clusters=tuple(cluster.by_feature for cluster in ended.clusters))
+    sweep = partial(step, data=data, problem=problem)
+    glance = inference.run(sweep, state, max_iter=GLANCE, tol=looping.tol)
+    gained, price = before - glance.free_energy, _price(ended, data)
+    if gained < SHARE_OF_PRICE * price:
+        return _finished(equal, gained - price, per_feature=False)
+    own = settle(model_with(True), data, looping.for_part(PER_FEATURE.name))
+    gain = before - own.run.free_energy - _price(own.run.state, data)
+    return _finished(own if gain > 0 else equal, gain, per_feature=gain > 0)
+
+
+def _finished(settled: _Settled, gain: float, *, per_feature: bool) -> MixtureFit:
+    evidence = {ISOTROPIC.name: 0.0, PER_FEATURE.name: float(gain)}
+    return replace(finished(settled), per_feature=per_feature, evidence=evidence)
+
+
+def _price(state: MixtureState, data: MixtureData) -> float:
+    """½(p − 1)·Σ log Nₖ: the cost of the p − 1 additional variances of each cluster."""
+    p = data.rows.shape[1]
+    return 0.5 * (p - 1) * float(np.log(np.maximum(state.counts, 1.0)).sum())

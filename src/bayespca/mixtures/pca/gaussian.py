@@ -212,7 +212,12 @@ def expected(gaussian: Gaussian, rows: MixtureRows) -> ExpectedRows:
     for block, filled, cov, log_dets in _filled(gaussian, rows):
         values[block.rows], holes = filled, 1.0 - block.mask
         counts = np.bincount(block.pattern, rows.weights[block.rows], len(holes)).astype(float)
-        covariance += _covariance_of_holes(gaussian, holes, cov, counts)
+        # Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one matrix product.
+        root = np.linalg.cholesky(cov) * np.sqrt(counts)[:, None, None]
+        parts = holes[:, :, None] * np.matmul((gaussian.normal.loadings * gaussian.scale).T, root)
+        flat = parts.transpose(1, 0, 2).reshape(p, -1)
+        covariance += flat @ flat.T
+        covariance += np.diag(gaussian.noise * gaussian.scale**2 * (counts @ holes))
         entropies = holes @ (gaussian.log_noises + 1) + gaussian.log_determinant + log_dets
         entropy += 0.5 * float(counts @ entropies)
     return ExpectedRows(values, covariance, entropy)
@@ -235,14 +240,3 @@ def _filled(gaussian: Gaussian, rows: MixtureRows) -> Iterator[_Filled]:
         found = gaussian.mean + a @ normal.loadings * gaussian.scale
         values = np.where(block.mask[block.pattern] > 0, block.values, found)
         yield _Filled(block, values, cov, log_dets)
-
-
-def _covariance_of_holes(
-    gaussian: Gaussian, holes: FloatArray, cov: FloatArray, counts: FloatArray
-) -> FloatArray:
-    """Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one matrix product."""
-    p = holes.shape[1]
-    root = np.linalg.cholesky(cov) * np.sqrt(counts)[:, None, None]
-    parts = holes[:, :, None] * np.matmul((gaussian.normal.loadings * gaussian.scale).T, root)
-    flat = parts.transpose(1, 0, 2).reshape(p, -1)
-    return flat @ flat.T + np.diag(gaussian.noise * gaussian.scale**2 * (counts @ holes))

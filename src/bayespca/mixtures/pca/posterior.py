@@ -48,15 +48,6 @@ class MixturePosterior:
             )
 
 
-def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArray:
-    """Noise variance of each cluster, (K,); with `per_feature`, of each of its features, (K, p)."""
-    of_clusters = [cluster.noise_variance for cluster in mixture.clusters]
-    if not per_feature:
-        return np.array(of_clusters)
-    pairs = zip(mixture.clusters, of_clusters, strict=True)
-    return np.array([noise * cluster.scale**2 for cluster, noise in pairs])
-
-
 def log_joint(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
     """log ⟨πₖ⟩ + log p(xₙ | k) of the observed cells; (n, K).
 
@@ -64,7 +55,14 @@ def log_joint(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
     """
     rows = _rows(mixture, X)
     log_unit = rows.seen.sum(axis=1)[rows.pattern] * np.log(mixture.unit)
-    gaussians = [_scaled(mixture, _predictive(cluster)) for cluster in mixture.clusters]
+    gaussians = [
+        Gaussian(
+            *(cluster.mean, cluster.scale, cluster.components, cluster.latent_variance),
+            noise=max(cluster.predictive_noise, TINY),
+        )
+        for cluster in mixture.clusters
+    ]
+    gaussians = [_scaled(mixture, gaussian) for gaussian in gaussians]
     out = rows.in_order(densities_of_all(gaussians, rows) - log_unit[:, None])
     return out + np.log(mixture.weights)
 
@@ -128,12 +126,6 @@ def sample(
     pairs = zip(mixture.clusters, counts, strict=True)
     X = np.concatenate([read.sample(cluster, int(count), rng) for cluster, count in pairs])
     return X, np.repeat(np.arange(counts.size), counts)
-
-
-def _predictive(cluster: Posterior) -> Gaussian:
-    noise = max(cluster.predictive_noise, TINY)
-    spread = cluster.latent_variance
-    return Gaussian(cluster.mean, cluster.scale, cluster.components, spread, noise)
 
 
 def _location(mixture: MixturePosterior) -> FloatArray:

@@ -21,10 +21,10 @@ from scipy.special import xlogy
 
 from bayespca.arrays.types import FloatArray
 
-from .closing import Update, free_energies, solved_together
+from .closed_form import Update, free_energies, solved_together
+from .cluster import ClusterMoments, merged
 from .data import MixtureData
 from .gaussian import densities_of_all
-from .moments import ClusterMoments, merged
 from .step import (
     MixtureProblem,
     MixtureState,
@@ -217,21 +217,19 @@ class Pool:
         both = N[one] + N[other]
         apart = F + mean_costs(self.data, N) + own(N)
         together = free_energies(moments) + mean_costs(self.data, both) + own(both)
-        return np.asarray(together - apart[one] - apart[other] + self._lost_entropy(one, other))
+        # The rise of Σ r log r when each pair of clusters becomes one.
+        shared = self.r.max(axis=1) < 1
+        r = self.r[shared]
+        a, b = r[:, one], r[:, other]
+        rise = xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b)
+        lost = self.data.rows.weights[shared] @ rise
+        return np.asarray(together - apart[one] - apart[other] + lost)
 
     def _both(self, i: int, j: int) -> ClusterMoments:
         one, other = self.found[i].moments, self.found[j].moments
         assert one is not None
         assert other is not None
         return merged(one, other)
-
-    def _lost_entropy(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
-        """Rise of Σ r log r when each pair of clusters becomes one."""
-        shared = self.r.max(axis=1) < 1
-        r = self.r[shared]
-        a, b = r[:, one], r[:, other]
-        rise = xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b)
-        return np.asarray(self.data.rows.weights[shared] @ rise)
 
     def _merged(self, i: int, j: int) -> Pool:
         (update,) = solved_together([self._both(i, j)], nearly=True)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 
-from .closing import updated, updated_together
-from .cluster import Cluster, ClusterPlan, spherical
+from .closed_form import updated, updated_together
+from .cluster import Cluster, ClusterRows, spherical
 from .data import MixtureData, MixtureRows
 from .gaussian import expected_values
-from .moments import ClusterRows
 from .removal import Pool, with_fewer
 from .step import MixtureProblem, MixtureState, step
 
@@ -57,10 +56,21 @@ def by_k_means(
     """
     filled = data.rows.filled(expected_values(whole.gaussian, data.rows))
     labels = _labels(filled, len(max_ranks), rng)
-    found = [(labels == k, rank) for k, rank in enumerate(max_ranks) if (labels == k).any()]
-    plans = [problem.plan(rank) for _, rank in found]
-    clusters = _clusters(filled, [inside for inside, _ in found], plans, whole)
-    return MixtureState(tuple(clusters), tuple(rank for _, rank in found))
+    parts = [
+        ClusterRows(filled.taken(labels == k, filled.weights), None, problem.plan(rank))
+        for k, rank in enumerate(max_ranks)
+        if (labels == k).any()
+    ]
+    enough = [part for part in parts if part.rows.total >= part.plan.fewest]
+    found, clusters = iter(updated_together(enough)), []
+    for part in parts:
+        rows = part.rows
+        if rows.total >= part.plan.fewest:
+            clusters.append(next(found).cluster)
+        else:
+            mean, noise = rows.weights @ rows.values / rows.total, max(whole.noise, SOME)
+            clusters.append(spherical(mean, whole.posterior.scale, noise, rows.total))
+    return MixtureState(tuple(clusters), tuple(part.plan.max_rank for part in parts))
 
 
 def ranks_to_prune(max_ranks: tuple[int | None, ...], n: int) -> tuple[int | None, ...]:
@@ -95,26 +105,3 @@ def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.i
         k_means = KMeans(K, n_init=1, random_state=seed)
         found = k_means.fit(rows.values, sample_weight=rows.weights)
     return np.asarray(found.labels_, np.intp)
-
-
-def _clusters(
-    rows: MixtureRows, inside: list[NDArray[np.bool_]], plans: list[ClusterPlan], whole: Cluster
-) -> list[Cluster]:
-    """PCAs of the rows inside each cluster, which have no holes."""
-    parts = [
-        ClusterRows(rows.taken(some, rows.weights), None, plan)
-        for some, plan in zip(inside, plans, strict=True)
-    ]
-    enough = [part.rows.total >= part.plan.fewest for part in parts]
-    found = iter(
-        updated_together([part for part, is_so in zip(parts, enough, strict=True) if is_so])
-    )
-    return [
-        next(found).cluster if is_so else _without_rank(part.rows, whole)
-        for part, is_so in zip(parts, enough, strict=True)
-    ]
-
-
-def _without_rank(rows: MixtureRows, whole: Cluster) -> Cluster:
-    mean = rows.weights @ rows.values / rows.total
-    return spherical(mean, whole.posterior.scale, max(whole.noise, SOME), rows.total)

@@ -28,11 +28,10 @@ from bayespca.inference.loop import Info
 from bayespca.mixtures.weights import Weights
 from bayespca.spectrum.tolerances import TINY
 
-from .closing import Update, updated_together
-from .cluster import Cluster, ClusterPlan
+from .closed_form import Update, updated_together
+from .cluster import Cluster, ClusterPlan, ClusterRows
 from .data import MixtureData, MixtureRows
 from .gaussian import densities_of_all
-from .moments import ClusterRows
 
 # Smaller responsibilities count as 0: most rows then belong to a few clusters only.
 NEGLIGIBLE = 1e-12
@@ -113,7 +112,12 @@ def _sweep(
     if not np.isfinite(costs).all():
         raise np.linalg.LinAlgError("row densities under the clusters are not finite")
     r = responsibilities(costs)
-    return given(state, data, problem, r, costs)
+    found = updates(state, data, problem, r, costs)
+    new = MixtureState(tuple(update.cluster for update in found), state.max_ranks)
+    counts = new.counts
+    noise = counts @ [cluster.mean_noise for cluster in new.clusters] / counts.sum()
+    rank = sum(cluster.n_components for cluster in new.clusters)
+    return new, Info(free_energy(found, data, problem, r), rank, float(noise))
 
 
 def row_costs(state: MixtureState, rows: MixtureRows, problem: MixtureProblem) -> FloatArray:
@@ -152,19 +156,6 @@ def log_others(costs: FloatArray) -> FloatArray:
     return np.where(costs == 0, np.maximum(np.log(total / others), second), np.log(total / others))
 
 
-def given(
-    state: MixtureState,
-    data: MixtureData,
-    problem: MixtureProblem,
-    r: FloatArray,
-    costs: FloatArray,
-) -> tuple[MixtureState, Info]:
-    """Clusters updated given the responsibilities, and the free energy of both."""
-    found = updates(state, data, problem, r, costs)
-    new = MixtureState(tuple(update.cluster for update in found), state.max_ranks)
-    return new, _info(new, free_energy(found, data, problem, r))
-
-
 def updates(
     state: MixtureState,
     data: MixtureData,
@@ -201,13 +192,6 @@ def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
     return Update(lambda: replace(cluster, count=count), count, of_rows + cluster.fixed_cost)
 
 
-def _entropy(r: FloatArray, weights: FloatArray) -> float:
-    """−Σ w·r log r."""
-    some, k = np.nonzero((r > 0) & (r < 1))
-    shared = r[some, k]
-    return -float(weights[some] @ (shared * np.log(shared)))
-
-
 def free_energy(
     found: list[Update], data: MixtureData, problem: MixtureProblem, r: FloatArray
 ) -> float:
@@ -215,13 +199,8 @@ def free_energy(
     rows, counts = data.rows, np.array([update.count for update in found])
     of_clusters = sum(update.free_energy - update.entropy for update in found)
     of_means = mean_costs(data, np.append(counts, rows.total))
-    weights = problem.weights.cost(counts)
-    F = of_clusters + weights - _entropy(r, rows.weights) + of_means[:-1].sum() - of_means[-1]
-    return float(F)
-
-
-def _info(state: MixtureState, F: float) -> Info:
-    counts = state.counts
-    noise = counts @ [cluster.mean_noise for cluster in state.clusters] / counts.sum()
-    rank = sum(cluster.n_components for cluster in state.clusters)
-    return Info(F, rank, float(noise))
+    some, k = np.nonzero((r > 0) & (r < 1))
+    shared = r[some, k]
+    disorder = rows.weights[some] @ (shared * np.log(shared))
+    F = of_clusters + problem.weights.cost(counts) + disorder
+    return float(F + of_means[:-1].sum() - of_means[-1])

@@ -8,7 +8,6 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.discrete.chart import put, taken
-from bayespca.discrete.normals import Normals
 from bayespca.discrete.step import evaluated_all
 from bayespca.inference.accelerating import StatePoint
 from bayespca.lowrank.aligning import FURTHEST, change_of_root, logarithm
@@ -42,7 +41,10 @@ class MixedChart:
         *parts, logs = np.split(vector, np.cumsum(sizes))
         means, goals = parts[: len(spreads)], parts[len(spreads) :]
         columns = tuple(
-            _moved(old, mean, change_of_root(here, goal.reshape(here.shape)))
+            replace(
+                old.changed(change_of_root(here, goal.reshape(here.shape))),
+                mean=mean.reshape(old.mean.shape),
+            )
             for old, mean, here, goal in zip(state.columns, means, spreads, goals, strict=True)
         )
         parameters = put(np.clip(logs, before - FURTHEST, before + FURTHEST), state.parameters)
@@ -79,8 +81,3 @@ class MixedChart:
         ]
         learned = taken(state.parameters).size
         return np.concatenate([*parts, np.full(learned, np.sqrt(2 / len(state.rows.mean)))])
-
-
-def _moved(old: Normals, mean: FloatArray, change: FloatArray) -> Normals:
-    """The normals with other means, and with all covariances changed alike."""
-    return replace(old.changed(change), mean=mean.reshape(old.mean.shape))

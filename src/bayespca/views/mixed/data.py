@@ -8,16 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
-from bayespca.arrays.types import Counts, FloatArray, Index, Matrix
+from bayespca.arrays.types import Counts, FloatArray, Matrix
 from bayespca.discrete.columns import TableColumn, cell_units, places
 from bayespca.discrete.data import EVERY, TableCells, known_table
 from bayespca.discrete.likelihoods.likelihood import BoolArray
 from bayespca.discrete.likelihoods.normal import NORMAL
 from bayespca.spectrum.records import Status
 
+from ..data import SideBySide
+
 
 @dataclass(frozen=True, eq=False)
-class MixedViews:
+class MixedViews(SideBySide):
     """Cells of all views, and the view that each column of the matrix belongs to.
 
     Attributes
@@ -59,16 +61,6 @@ class MixedViews:
     status: Status
 
     @cached_property
-    def columns(self) -> list[Index]:
-        """The columns of each view."""
-        return [np.flatnonzero(self.view == v) for v in range(self.n_views)]
-
-    @cached_property
-    def sizes(self) -> FloatArray:
-        """Number of columns of each view: (V,)."""
-        return np.bincount(self.view, minlength=self.n_views).astype(np.float64)
-
-    @cached_property
     def taking_part(self) -> list[int]:
         """The views that have kept columns."""
         return [int(v) for v in np.flatnonzero(self.sizes)]
@@ -104,27 +96,6 @@ class MixedViews:
         return tuple(found)
 
 
-def view_of_cells(columns: Sequence[TableColumn], view: Counts) -> Counts:
-    """The view of each column of the matrix, given that of each column of the tables."""
-    where = places(columns)
-    out = np.empty(sum(column.width for column in columns), dtype=np.int64)
-    for v, place in zip(view.tolist(), where, strict=True):
-        out[place.matrix] = v
-    return out
-
-
-def varying(cells: TableCells) -> BoolArray:
-    """Mask of the columns of the matrix, False for numbers that do not vary.
-
-    As features without noise these would suggest that their view has none.
-    """
-    live = np.ones(cells.shape[1], dtype=np.bool_)
-    for group, some in cells.with_columns():
-        if group.likelihood is NORMAL:
-            live[some] = (group.known * group.numbers**2).sum(axis=0) > 0
-    return live
-
-
 def mixed_views(
     cells: TableCells,
     columns: Sequence[TableColumn],
@@ -133,10 +104,18 @@ def mixed_views(
     n_views: int,
     log_units: float = 0.0,
 ) -> MixedViews:
-    """The views of cells of tables that stand side by side, without columns that do not vary."""
-    live = varying(cells)
+    """The views of cells of tables that stand side by side, without numbers that do not vary.
+
+    As features without noise these would suggest that their view has none.
+    """
+    live = np.ones(cells.shape[1], dtype=np.bool_)
+    for group, some in cells.with_columns():
+        if group.likelihood is NORMAL:
+            live[some] = (group.known * group.numbers**2).sum(axis=0) > 0
     known = known_table(cells if live.all() else cells.part(EVERY, live))
-    of_cells = view_of_cells(columns, view)
+    of_cells = np.empty(live.size, dtype=np.int64)
+    for v, place in zip(view.tolist(), places(columns), strict=True):
+        of_cells[place.matrix] = v
     kinds = [
         {column.likelihood for column, w in zip(columns, view, strict=True) if w == v}
         for v in range(n_views)

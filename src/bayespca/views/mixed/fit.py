@@ -5,35 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from bayespca.discrete.posterior import TablePosterior
 from bayespca.inference.loop import Info, Run
-from bayespca.inference.model import Model, Move
-from bayespca.inference.result import Fit, extended
-from bayespca.spectrum.records import Status
+from bayespca.inference.model import Move
 
-from ..fit import ViewsFit
+from ..fit import GroupFactors
 from ..pattern import cost_of_pattern
 from . import posterior as read
 from .chart import MixedChart
 from .data import MixedViews
-from .joining import probabilities, with_best_pair
 from .start import start, with_one_more
 from .state import MixedState
-from .step import step, weakest
+from .step import probabilities, step, weakest, with_best_pair
 
 
 @dataclass(frozen=True)
-class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
-    """Group factor analysis of natural parameters, with at most `most` factors."""
-
-    most: int
-
-    @property
-    def has_one_start(self) -> bool:
-        return True
+class MixedModel(GroupFactors[MixedViews, MixedState]):
+    """Factors of natural parameters."""
 
     def start(self, data: MixedViews, rng: np.random.Generator) -> MixedState:
         return start(data, self.most)
@@ -68,21 +60,12 @@ class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
         costs = cost_of_pattern(run.state.active, data.sizes)
         return run.free_energy + data.log_units - costs
 
-    def status(self, state: MixedState, data: MixedViews) -> Status:
-        return data.status
-
-    def described(
-        self, found: Fit[TablePosterior], run: Run[MixedState], data: MixedViews
-    ) -> ViewsFit:
-        state = read.in_order(run.state, data)
-        return extended(
-            found,
-            ViewsFit,
-            view=data.view_of_all,
+    def of_factors(self, state: MixedState, data: MixedViews) -> dict[str, Any]:
+        state = read.in_order(state, data)
+        return dict(
             prior=state.prior.T,
             probability=probabilities(state, data).T,
             explained=read.explained(state, data).T,
             noise=read.noise(state, data),
             omega=read.omega(state, data),
-            n_samples=data.n_samples,
         )

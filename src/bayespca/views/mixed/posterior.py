@@ -65,6 +65,12 @@ def posterior(state: MixedState, table: MixedViews) -> TablePosterior:
     columns = state.all_columns(table)
     b, b_cov, spread = (np.zeros((q, H + 1, *more)) for more in ((), (H + 1,), (H + 1,)))
     b[live], b_cov[live], spread[live] = columns.mean, columns.matrices, _spread(state, table)
+    # Of numbers that do not vary, the noise is the least.
+    parameters, first = [], 0
+    for width, some in zip(table.widths, state.parameters, strict=True):
+        parameters.append(np.full((width, some.shape[1]), np.log(LEAST_NOISE)))
+        parameters[-1][live[first : first + width]] = some
+        first += width
     signs = np.append(signs_of(b[:, :H].T), 1.0)
     both = signs * signs[:, None]
     # Adding 0 turns −0 into 0.
@@ -77,7 +83,7 @@ def posterior(state: MixedState, table: MixedViews) -> TablePosterior:
         basis=np.eye(H),
         latent_variance=state.rows.squares.mean(axis=0),
         b_spread=spread * both + 0.0,
-        parameters=_of_all(state, table),
+        parameters=tuple(parameters),
     )
 
 
@@ -91,14 +97,3 @@ def _spread(state: MixedState, table: MixedViews) -> FloatArray:
         found = spread_of_columns(state.columns[v], blocks, state.prior_of(v))
         out[np.ix_(js, wide, wide)] = found
     return out
-
-
-def _of_all(state: MixedState, table: MixedViews) -> tuple[FloatArray, ...]:
-    """Parameters of the likelihoods of all columns, including numbers that do not vary."""
-    found, first = [], 0
-    for width, parameters in zip(table.widths, state.parameters, strict=True):
-        out = np.full((width, parameters.shape[1]), np.log(LEAST_NOISE))
-        out[table.live[first : first + width]] = parameters
-        found.append(out)
-        first += width
-    return tuple(found)

@@ -49,7 +49,9 @@ def with_one_more(state: MixedState, table: MixedViews) -> MixedState:
     places = [table.columns[v] for v in table.taking_part]
     places += [np.arange(table.view.size)] if len(places) > 1 else []
     slope = np.sqrt(mean_omega(state.found, table.cells))
-    pulls = _pulls(state, table) / slope
+    b, H = state.all_columns(table).mean, state.rank
+    m = state.rows.mean @ b[:, :H].T + b[:, H]
+    pulls = (state.found.tau - state.found.omega * m) / slope
     found = [_strongest(pulls[:, js], _part(table.cells, js)) for js in places]
     n, excess = len(pulls), []
     for js, (_, strength) in zip(places, found, strict=True):
@@ -58,13 +60,6 @@ def with_one_more(state: MixedState, table: MixedViews) -> MixedState:
     js, (right, strength) = places[best], found[best]
     new = bounded((right * strength / slope[js])[:, None], _part(table.cells, js))[:, 0]
     return _with_factor(state, table, js, new)
-
-
-def _pulls(state: MixedState, table: MixedViews) -> FloatArray:
-    """Slopes of log p by z, cell by cell."""
-    b, H = state.all_columns(table).mean, state.rank
-    m = state.rows.mean @ b[:, :H].T + b[:, H]
-    return np.asarray(state.found.tau - state.found.omega * m)
 
 
 def _part(cells: TableCells, js: Index) -> TableCells:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Index, Matrix, Vector
-from bayespca.discrete.cells import NaturalRegressors, regressors
+from bayespca.discrete.data import Sites
 from bayespca.discrete.normals import Normals
-from bayespca.discrete.sites import Sites
 from bayespca.discrete.step import evaluated_all
 
 from ..pattern import InViews, cost_of_pattern
@@ -78,10 +77,6 @@ class MixedState(InViews):
             some = self.columns[v].among(self.wide(v), width)
             out.mean[js], out.cov[js], out.log_dets[js] = some.mean, some.cov, some.log_dets
         return out
-
-    def regressors(self, table: MixedViews) -> NaturalRegressors:
-        """Moments of the columns that rows need."""
-        return regressors(self.all_columns(table))
 
     def with_energy(self, table: MixedViews) -> MixedState:
         """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + Σ_v KL(r(B_v, μ_v)‖prior) + `cost_of_pattern`."""

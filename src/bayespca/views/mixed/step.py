@@ -5,34 +5,34 @@
 
 for column j of view v. Rows and columns are updated by steps along the natural gradient, as in
 `discrete`; columns of a view have loadings only on the factors in it. The rotation is that of
-`turning`, and a factor leaves a view if the free energy, computed in full, is lower without it.
+`rotation`, and a factor leaves a view if the free energy, computed in full, is lower without it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.cells import columns_precision, moments, regressors, split
-from bayespca.discrete.data import EVERY, TableCells, row_blocks
-from bayespca.discrete.normals import Normals, from_precisions
-from bayespca.discrete.sites import Sites
+from bayespca.discrete.cells import columns_from, columns_precision, regressors
+from bayespca.discrete.data import EVERY, Sites, TableCells, row_blocks
+from bayespca.discrete.normals import Normals
 from bayespca.discrete.step import (
     evaluated_all,
-    evaluated_where_learned,
     improved_columns,
     improved_rows,
     joined,
+    relearned,
     sum_of_second,
 )
 from bayespca.inference.loop import Info
-from bayespca.spectrum.tolerances import CALM
+from bayespca.spectrum.tolerances import CALM, TINY
 
 from ..pattern import Estimates, costs_of_places
-from ..turning import FEW, ITERATIONS, Turning
+from ..rotation import FEW, ITERATIONS, FactorRotation
 from .data import MixedViews
 from .state import MixedState, best_priors
 
@@ -61,11 +61,17 @@ def sweep(state: MixedState, table: MixedViews) -> MixedState:
     state = _with_rows(state, cells, table)
     for v in table.taking_part:
         own = table.of_view(cells, v)
-        state = _with_columns_of(v, state, own, table)
+        rows, prior = state.rows.only(state.on(v)), state.prior_of(v)
+        before = state.found.at((EVERY, table.columns[v]))
+        new = columns_given(rows, before, prior)
+        columns, after = improved_columns(state.columns[v], new, rows, before, prior, own)
+        state = _with_view(v, state, columns, after, table)
         while state.calm and (less := _without_a_place(v, state, own, table)) is not None:
             state = less
     state = _turned(_shifted(state, table), table)
-    return _with_parameters(state, table).with_energy(table)
+    columns, cells = state.all_columns(table), table.cells.at(state.parameters)
+    parameters, found = relearned(state.rows, columns, cells, state.found, table.shared)
+    return replace(state, parameters=parameters, found=found).with_energy(table)
 
 
 def weakest(state: MixedState, table: MixedViews) -> int:
@@ -93,7 +99,8 @@ def _is_needed(h: int, state: MixedState, table: MixedViews) -> bool:
 
 
 def _with_rows(state: MixedState, cells: TableCells, table: MixedViews) -> MixedState:
-    given, prior, n = state.regressors(table), np.ones(state.rank), cells.shape[0]
+    given, n = regressors(state.all_columns(table)), cells.shape[0]
+    prior = np.ones(state.rank)
     found = Sites.empty(cells.shape)
 
     def work(block: slice) -> Normals:
@@ -108,20 +115,9 @@ def _with_rows(state: MixedState, cells: TableCells, table: MixedViews) -> Mixed
     return replace(state, rows=rows, found=found)
 
 
-def _with_columns_of(v: int, state: MixedState, own: TableCells, table: MixedViews) -> MixedState:
-    """The state with the columns of one view updated; `own` are its cells."""
-    rows, prior = state.rows.only(state.on(v)), state.prior_of(v)
-    before = state.found.at((EVERY, table.columns[v]))
-    new = columns_given(rows, before, prior)
-    columns, after = improved_columns(state.columns[v], new, rows, before, prior, own)
-    return _with_view(v, state, columns, after, table)
-
-
 def columns_given(rows: Normals, found: Sites, prior: FloatArray) -> Normals:
     """The posterior of columns whose cells are measurements τ/ω with precisions ω."""
-    sums = columns_precision(found, rows, rows.second_with_one)
-    precisions, pull = split(sums, prior.size)
-    return from_precisions(precisions + np.diag(1 / prior), pull)
+    return columns_from(columns_precision(found, rows, rows.second_with_one), 1 / prior)
 
 
 def _with_view(
@@ -212,10 +208,10 @@ def _turned(state: MixedState, table: MixedViews) -> MixedState:
     for v, columns in enumerate(state.columns):
         on = state.on(v)
         Sbb[v][np.ix_(on, on)] = sum_of_second(columns)[:-1, :-1]
-    turning = Turning(
+    rotation = FactorRotation(
         sum_of_second(state.rows), Sbb, state.active, table.sizes, float(len(state.rows.mean))
     )
-    T = turning.best(FEW if state.calm else ITERATIONS)
+    T = rotation.best(FEW if state.calm else ITERATIONS)
     parts = [
         (columns, T[np.ix_(state.on(v), state.on(v))]) for v, columns in enumerate(state.columns)
     ]
@@ -236,16 +232,62 @@ def _with_mean(change: FloatArray, shift: FloatArray | None = None) -> FloatArra
     return out
 
 
-def _with_parameters(state: MixedState, table: MixedViews) -> MixedState:
-    """Improve the parameters of likelihoods, and update the sites accordingly."""
-    if not table.cells.learns:
-        return state
-    second, columns = state.rows.second_with_one, state.all_columns(table)
+# --- further views -------------------------------------------------------------------------------
 
-    def of_columns(some: slice) -> tuple[FloatArray, FloatArray]:
-        return moments(state.rows, second, regressors(columns[some]))
 
-    cells = table.cells.at(state.parameters).updated(of_columns)
-    cells = cells.at(table.shared(cells.parameters))
-    found = evaluated_where_learned(state.rows, columns, cells, state.found)
-    return replace(state, parameters=cells.parameters, found=found)
+def with_best_pair(state: MixedState, table: MixedViews) -> MixedState | None:
+    """Add a factor to the view where it seems to gain most; None if no gain exceeds its cost."""
+    best, place = 0.0, None
+    costs = costs_of_places(state.active, table.sizes)
+    absent = ~state.active & (table.sizes > 0)[:, None]
+    for v, h, found in places(state, table, absent):
+        gain = found.best_gain - float(costs[v, h])
+        if gain > 0 and gain >= best:
+            best, place = gain, (v, h, found)
+    if place is None:
+        return None
+    v, h, found = place
+    prior = state.prior.copy()
+    prior[v, h] = found.best_prior
+    columns = _columns_with(state, table, v, prior[v])
+    every = (*state.columns[:v], columns, *state.columns[v + 1 :])
+    wider = replace(state, prior=prior, columns=every, calm=False)
+    return replace(wider.evaluated(table), energy=np.inf)
+
+
+def probabilities(state: MixedState, table: MixedViews) -> FloatArray:
+    """Probability that each factor is in each view: (V, H)."""
+    out, n = np.zeros(state.prior.shape), len(state.rows.mean)
+    there = np.ones_like(state.active) & (table.sizes > 0)[:, None]
+    for v, h, found in places(state, table, there):
+        limit = noise_of(state, table, v) / np.sqrt(table.sizes[v] * n)
+        out[v, h] = found.probability(float(limit))
+    return out
+
+
+def noise_of(state: MixedState, table: MixedViews, v: int) -> float:
+    """The variance with which cells of a view measure z: one over the mean ω."""
+    js = table.columns[v]
+    omega = state.found.omega[:, js].sum() / max(table.counts[js].sum(), 1.0)
+    return float(1 / max(omega, TINY))
+
+
+def places(
+    state: MixedState, table: MixedViews, which: np.ndarray
+) -> Iterator[tuple[int, int, Estimates]]:
+    """Views v, factors h, and estimates of the loadings that h has, or would have, in v, given the
+    other factors there.
+    """
+    for v, h in np.argwhere(which).tolist():
+        prior = state.prior[v].copy()
+        prior[h] = prior[h] or noise_of(state, table, v)
+        columns = _columns_with(state, table, v, prior)
+        entry = int(np.count_nonzero(prior[:h]))
+        yield v, h, estimates_of(columns, entry, prior[h])
+
+
+def _columns_with(state: MixedState, table: MixedViews, v: int, prior: FloatArray) -> Normals:
+    """Columns of a view with the factors of positive prior variance, given the current sites."""
+    found = state.found.at((EVERY, table.columns[v]))
+    own = np.append(prior[prior > 0], state.spread[v])
+    return columns_given(state.rows.only(np.flatnonzero(prior)), found, own)

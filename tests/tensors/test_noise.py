@@ -14,8 +14,7 @@ from bayespca.lowrank.scales import Scales
 from bayespca.tensors import noise as noise_of_slices
 from bayespca.tensors.data import tucker_cells
 from bayespca.tensors.fit import tucker_model
-from bayespca.tensors.noise import step, updated
-from bayespca.tensors.slices import divided
+from bayespca.tensors.noise import divided, step, updated
 from oracles import tucker as oracle
 from tensors.simulated import artificial, moments_of, unequal, with_holes
 
@@ -90,9 +89,9 @@ def test_free_energy_is_that_of_the_model_written_out(share):
 def test_new_scales_lead_lower_and_no_others_lead_lower_still(share):
     """After an update of all modes, the variances of the last mode are the best."""
     T = with_holes(unequal(1, (3, 3, 3), (1, 1, 1), snr=30.0)[0], share)
-    data, model, state = started(T, ranks=(1, 1, 1))
+    data, _, state = started(T, ranks=(1, 1, 1))
     before = written_out(T / data.unit, state)
-    state = updated(state, divided(data, state.scales), model)
+    state = updated(state, divided(data, state.scales))
     after = written_out(T / data.unit, state)
     assert after < before
     last = state.scales[-1]

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from bayespca.views.turning import Turning
+from bayespca.views.rotation import FactorRotation
 
 ACTIVE = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 1, 1]], bool)
 
 
-def turning(seed=0, active=ACTIVE):
+def rotation(seed=0, active=ACTIVE):
     rng = np.random.default_rng(seed)
     V, H = active.shape
     A = rng.normal(size=(30, H))
     B = rng.normal(size=(V, 20, H)) * active[:, None, :]
-    return Turning(A.T @ A, np.einsum("vjh,vjk->vhk", B, B), active, np.full(V, 20.0), 29.0)
+    return FactorRotation(A.T @ A, np.einsum("vjh,vjk->vhk", B, B), active, np.full(V, 20.0), 29.0)
 
 
 def test_the_gradient_is_that_of_the_cost():
-    problem = turning()
+    problem = rotation()
     T = np.where(problem.allowed, np.random.default_rng(1).normal(size=(4, 4)), 0.0) + 3 * np.eye(4)
     _, gradient = problem.cost(T)
     numerical = approx_fprime(T.ravel(), lambda x: problem.cost(x.reshape(T.shape))[0], 1e-7)
@@ -29,7 +29,7 @@ def test_the_gradient_is_that_of_the_cost():
 
 
 def test_a_factor_is_mixed_only_into_those_that_are_wherever_it_is():
-    allowed = turning().allowed
+    allowed = rotation().allowed
     assert allowed.diagonal().all()
     # The second is in views 0 and 1, the third in 0 and 2: neither may be mixed into the other.
     assert not allowed[1, 2]
@@ -39,7 +39,7 @@ def test_a_factor_is_mixed_only_into_those_that_are_wherever_it_is():
 
 
 def test_the_best_turn_is_lower_and_has_scores_of_unit_size():
-    problem = turning(active=np.ones((3, 4), bool))
+    problem = rotation(active=np.ones((3, 4), bool))
     T = problem.best()
     assert problem.cost(T)[0] < problem.cost(np.eye(4))[0]
     R = np.linalg.inv(T)
@@ -48,7 +48,7 @@ def test_the_best_turn_is_lower_and_has_scores_of_unit_size():
 
 def test_one_view_is_turned_to_where_both_factors_are_orthogonal():
     """Hadamard: with one view the minimum is where both moments are diagonal."""
-    problem = turning(active=np.ones((1, 3), bool))
+    problem = rotation(active=np.ones((1, 3), bool))
     T = problem.best(iterations=600)
     R = np.linalg.inv(T)
     for moments in (R.T @ problem.Saa @ R, T @ problem.Sbb[0] @ T.T):
@@ -68,10 +68,11 @@ def test_a_few_steps_lead_as_low_as_a_thousand_of_a_general_descent(sparse):
     active = pattern if sparse else np.ones_like(pattern)
     B = np.where(active[:, None, :], B, 0.0)
     given = np.einsum("vjh,vjk->vhk", B, B)
-    problem = Turning(A.T @ A, given, active, np.full(V, float(p)), 199.0)
+    problem = FactorRotation(A.T @ A, given, active, np.full(V, float(p)), 199.0)
     start = np.where(problem.allowed, rng.normal(size=(H, H)), 0.0) + 4 * np.eye(H)
     R = np.linalg.inv(start)
-    turned = Turning(R.T @ problem.Saa @ R, start @ given @ start.T, active, problem.sizes, 199.0)
+    Saa, Sbb = R.T @ problem.Saa @ R, start @ given @ start.T
+    turned = FactorRotation(Saa, Sbb, active, problem.sizes, 199.0)
     free = turned.allowed
 
     def of_entries(x):

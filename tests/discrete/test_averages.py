@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.discrete.logistic import averages
+from bayespca.discrete.likelihoods.bernoulli import averages
 from oracles import binary_pca as oracle
 
 

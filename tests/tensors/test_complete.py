@@ -7,16 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayespca.tensors import complete, filling
-from bayespca.tensors import step as stepping
+from bayespca.tensors import complete
 from bayespca.tensors.data import tucker_cells
-from bayespca.tensors.energy import energy_of
 from bayespca.tensors.fit import tucker_model
 from bayespca.tensors.holes import low_rank
+from bayespca.tensors.state import energy_of, with_core
 from bayespca.tensors.step import filled, step
-from bayespca.tensors.updates import with_core
 from tensors.simulated import artificial, with_holes
-from tensors.test_accelerated import tensor
+from tensors.test_chart import tensor
 
 # A core with nearly as many entries as there are cells, and a small one.
 RANKS = [(6, 5, 5), (2, 2, 2)]
@@ -48,9 +46,9 @@ def slowly(state, here, data, problem, rounds=20_000):
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_holes_are_where_filling_them_again_and_again_leads(ranks, monkeypatch):
-    monkeypatch.setattr(filling, "WORTHWHILE", 0.0)
+    monkeypatch.setattr(complete, "WORTHWHILE", 0.0)
     data, problem, state, here, equations = begun(ranks)
-    found, after = filling.refilled(state, equations, here, problem)
+    found, after = complete.refilled(state, equations, here, problem)
     expected = slowly(state, here, data, problem)
     np.testing.assert_allclose(after.values, expected.values, atol=1e-8)
     assert after.squares == pytest.approx(float(np.sum(after.values**2)))
@@ -63,7 +61,7 @@ def test_holes_are_where_filling_them_again_and_again_leads(ranks, monkeypatch):
 def test_the_free_energy_is_lower_for_it(ranks):
     data, problem, state, here, equations = begun(ranks)
     before = energy_of(with_core(state, equations, problem), equations, here, problem)
-    found, after = filling.refilled(state, equations, here, problem)
+    found, after = complete.refilled(state, equations, here, problem)
     now = energy_of(with_core(state, found, problem), found, after, problem)
     best = slowly(state, here, data, problem)
     least = energy_of(
@@ -79,8 +77,8 @@ def test_the_free_energy_is_lower_for_it(ranks):
 def test_nothing_to_fill_stays_as_it_is():
     """Refilling holes that are already solved for hardly moves them."""
     _, problem, state, here, equations = begun((2, 2, 2))
-    once = filling.refilled(state, equations, here, problem)
-    again = filling.refilled(state, *once, problem)
+    once = complete.refilled(state, equations, here, problem)
+    again = complete.refilled(state, *once, problem)
     np.testing.assert_allclose(again[1].values, once[1].values, rtol=1e-2, atol=1e-6)
 
 
@@ -101,5 +99,5 @@ def test_sweeps_lead_lower_for_it(monkeypatch):
         return state.energy
 
     with_it = swept()
-    monkeypatch.setattr(stepping, "refilled", lambda state, *given: given[:2])
+    monkeypatch.setattr(complete, "refilled", lambda state, *given: given[:2])
     assert with_it < swept() - 5.0

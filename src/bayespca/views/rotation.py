@@ -32,7 +32,7 @@ LONGEST, HALVINGS, ENOUGH, SETTLED, FLATTEST = 0.5, 12, 1e-4, 1e-9, 0.999
 
 
 @dataclass(frozen=True, eq=False)
-class Turning:
+class FactorRotation:
     """The quantities that determine the rotation.
 
     `Saa` is ⟨AᵀA⟩ (H×H), `Sbb` holds ⟨B_vᵀB_v⟩ for each view (V×H×H), `active` says which factors
@@ -109,10 +109,15 @@ class Turning:
         for _ in range(iterations):
             E = self._direction(T, gradient)
             slope = float((gradient * (E @ T)).sum())
-            found = self._descended(T, E, value, slope)
-            if found is None:
+            for _ in range(HALVINGS):
+                nearer = T + E @ T
+                new, new_gradient = self.cost(nearer)
+                if new < value + ENOUGH * slope:
+                    break
+                E, slope = 0.5 * E, 0.5 * slope
+            else:
                 break
-            T, (new, gradient) = found
+            T, gradient = nearer, new_gradient
             value, fall = new, value - new
             if fall < SETTLED * self.freedom:
                 break
@@ -136,18 +141,6 @@ class Turning:
         np.fill_diagonal(E, -np.diag(relative) / (2 * self.freedom))
         E = np.where(free, E, 0.0)
         return np.asarray(E / max(1.0, float(np.abs(E).max()) / LONGEST))
-
-    def _descended(
-        self, T: FloatArray, E: FloatArray, value: float, slope: float
-    ) -> tuple[FloatArray, tuple[float, FloatArray]] | None:
-        """(I + E)T, its cost and gradient, E halved until the cost falls; None if it never does."""
-        for _ in range(HALVINGS):
-            new = T + E @ T
-            cost = self.cost(new)
-            if cost[0] < value + ENOUGH * slope:
-                return new, cost
-            E, slope = 0.5 * E, 0.5 * slope
-        return None
 
     def scaled(self, T: FloatArray) -> FloatArray:
         """Scale the rows of T to their best size: (T⁻ᵀ⟨AᵀA⟩T⁻¹)ₕₕ = M."""

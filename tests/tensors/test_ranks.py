@@ -12,8 +12,8 @@ from bayespca.spectrum.solving import solve
 from bayespca.tensors.data import tucker_cells
 from bayespca.tensors.fit import tucker_model
 from bayespca.tensors.modes import times, unfolded
+from bayespca.tensors.ranks import _energy, worthwhile
 from bayespca.tensors.start import SPARE, guess
-from bayespca.tensors.truncating import _energy, worthwhile
 from tensors.simulated import artificial
 
 

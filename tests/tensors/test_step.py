@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayespca.inference import Info
-from bayespca.tensors.trying import WAIT, step_or_less
+from bayespca.tensors.step import WAIT, step_or_less
 
 
 @dataclass(frozen=True)

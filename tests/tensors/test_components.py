@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bayespca.inference.loop import run
+from bayespca.tensors.components import is_needed, shown
 from bayespca.tensors.data import tucker_cells
 from bayespca.tensors.fit import tucker_model
-from bayespca.tensors.showing import is_needed, shown
 from bayespca.tensors.start import with_one_more, with_shown
 from tensors.simulated import artificial, with_holes
 
