@@ -9,7 +9,7 @@ import numpy as np
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import turned
 from bayespca.arrays.places import at
-from bayespca.arrays.types import Array, FloatArray, Vector
+from bayespca.arrays.types import FloatArray, Vector
 from bayespca.inference.accelerating import StatePoint
 from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
 from bayespca.lowrank.holes import IncompleteRows
@@ -32,17 +32,23 @@ class DenseChart:
 
     def point(self, state: DenseState, like: Vector | None) -> StatePoint:
         parts = self._parts(state).aligned(like)
-        return StatePoint(parts.vector, self._errors(state, parts), self._reach(state, parts))
+        reach, size = np.ones(parts.vector.size), parts.rest.size - len(parts.W)
+        reach[reach.size - size :] = state.reach[:size]
+        return StatePoint(parts.vector, self._errors(state, parts), reach)
 
     def at(self, state: DenseState, vector: Vector) -> DenseState:
         here = self._parts(state)
         goal = here.at(vector).turned_to(here.W)
         (mean, noise), before = (np.split(x.rest, [len(x.W)]) for x in (goal, here))
-        new = self._with_noise(state, _near(noise, before[1]))
+        new = self._with_noise(state, np.clip(noise, before[1] - FURTHEST, before[1] + FURTHEST))
         b = np.column_stack([goal.W / np.sqrt(state.prior_a), mean])
         new = replace(new, b=at(state.b, b / _root(new)[:, None]), energy=np.inf)
         if goal.spread.size:
-            new = replace(new, b_cov=_rescaled(state, here.spread, goal.spread))
+            # The logarithm of their sum for W becomes that of the goal.
+            H, c = state.rank, np.sqrt(state.prior_a)
+            change = np.eye(H + 1)
+            change[:H, :H] = change_of_root(here.spread, goal.spread) * c / c[:, None]
+            new = replace(new, b_cov=turned(state.b_cov, at(state.b, change)))
         return replace(new, prior_b=self._priors(state, new))
 
     def _parts(self, state: DenseState) -> Loadings:
@@ -58,11 +64,6 @@ class DenseChart:
         noise = np.sqrt(2 * state.reach / total)[: parts.rest.size - p]
         spread = np.full(parts.spread.size, np.sqrt(2 / p))
         return np.concatenate([np.repeat(error, state.rank), spread, error, noise])
-
-    def _reach(self, state: DenseState, parts: Loadings) -> FloatArray:
-        reach, size = np.ones(parts.vector.size), parts.rest.size - len(parts.W)
-        reach[reach.size - size :] = state.reach[:size]
-        return reach
 
     def _noise(self, state: DenseState) -> FloatArray:
         if self.problem.noise.columns:
@@ -98,10 +99,6 @@ class DenseChart:
         return np.maximum(state.prior_b * growth, self.problem.factors.least)
 
 
-def _near(goal: FloatArray, here: FloatArray) -> FloatArray:
-    return np.clip(goal, here - FURTHEST, here + FURTHEST)
-
-
 def _root(state: DenseState) -> FloatArray:
     """Numbers by which columns are divided."""
     root = state.scales.root
@@ -113,11 +110,3 @@ def _squares(state: DenseState) -> FloatArray:
     xp, H = array_namespace(state.b), state.rank
     cov = to_numpy(xp.sum(xp.linalg.diagonal(state.b_cov), axis=0))
     return np.asarray((to_numpy(state.b)[:, :H] ** 2).sum(axis=0) + cov[:H])
-
-
-def _rescaled(state: DenseState, here: FloatArray, goal: FloatArray) -> Array:
-    """Covariances of columns, changed so that the logarithm of their sum for W becomes `goal`."""
-    H, c = state.rank, np.sqrt(state.prior_a)
-    change = np.eye(H + 1)
-    change[:H, :H] = change_of_root(here, goal) * c / c[:, None]
-    return turned(state.b_cov, at(state.b, change))

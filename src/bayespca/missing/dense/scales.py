@@ -22,7 +22,7 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.cells import CellScales
-from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
+from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
 from bayespca.lowrank.tails import Tails
@@ -138,10 +138,6 @@ class NoiseScales:
         if self.columns is None or self.units is None:
             return mean
         return mean * float((self.columns.variance * self.units).mean())
-
-
-def shares(rows: Scales, centred: bool) -> FloatArray:
-    return RowWeights.of(rows.precision, centred=centred).shares
 
 
 @dataclass(frozen=True, eq=False)
