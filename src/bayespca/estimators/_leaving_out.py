@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.missing.ratings.leaving_out import left_out
+from bayespca.missing.ratings.posterior import left_out
 
 from . import _identifiers, _ratings
 

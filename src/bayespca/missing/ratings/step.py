@@ -179,7 +179,12 @@ def _settled(
     (n, m), family = data.shape, problem.factors.family
     coordinates, log_det = _best_coordinates(sweep, problem)
     Sa, Sb = np.diag(coordinates.Ma)[:-1], np.diag(coordinates.Mb)[:-1]
-    prior_a, prior_b = _best_priors(Sa, Sb, data.shape, problem)
+    # The best prior variances are equal in A and B for components, separate for the biases.
+    H, least = Sa.size - problem.biases, problem.factors.least
+    prior_a, prior_b = problem.factors.priors(Sa[:H], Sb[:H])
+    if problem.biases:
+        prior_a = np.append(prior_a, max(Sa[H] / n, least))
+        prior_b = np.append(prior_b, max(Sb[H] / m, least))
     moments = FactorMoments(
         Sa=Sa,
         Sb=Sb,
@@ -230,22 +235,6 @@ def _best_shift(
     own[:H, -1] = -shift[:H]
     move[H, z] += shift
     return move, own
-
-
-def _best_priors(
-    Sa: FloatArray, Sb: FloatArray, shape: tuple[int, int], problem: RatingsProblem
-) -> tuple[FloatArray, FloatArray]:
-    """Best prior variances: equal in A and B for components, separate for the biases."""
-    H = Sa.size - problem.biases
-    prior_a, prior_b = problem.factors.priors(Sa[:H], Sb[:H])
-    if not problem.biases:
-        return prior_a, prior_b
-    least = problem.factors.least
-    n, m = shape
-    return (
-        np.append(prior_a, max(Sa[H] / n, least)),
-        np.append(prior_b, max(Sb[H] / m, least)),
-    )
 
 
 # --- dropping components -----------------------------------------------------------------------
