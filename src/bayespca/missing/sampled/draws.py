@@ -1,8 +1,13 @@
-"""Draws from the posterior of ratings, and predictions from them."""
+"""Draws from the posterior of ratings: predictions from them, and their moments.
+
+The likelihood and the priors do not change under (a, b) ↦ (Ra, R⁻ᵀb), nor under shifts between
+factors, biases and m. So for moments each draw is transformed such that factors and biases have
+mean 0 over users and over items, and both factors have the same diagonal mean squares. It is then
+turned to be like the first draw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_sizes
+from bayespca.arrays.packing import packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
+from bayespca.lowrank.aligning import turn_to
+from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 
 from .data import FeaturedRatings
 from .drift import Drift, summed_up
-from .rated import shift_of_new
-from .step import RatingsDraw, SampledProblem, SampledState, row_biases
+from .step import SampledProblem, SampledState, row_biases
 
 Places = NDArray[np.intp]
 # Numbers that NumPy handles in the time it takes to import numba.
@@ -144,10 +151,11 @@ class RatingsDraws:
         return _wider(self.column_precision, self.column_spread)
 
     def shift_of_new(self, columns: NDArray[np.int32]) -> FloatArray:
-        """Expected shift from the mean of a new user who has rated `columns` (draw, K)."""
-        if not self.row_centre.size:
+        """Σⱼ fⱼyⱼ of a new user who has rated `columns` (draw, K)."""
+        if not (self.row_centre.size and columns.size):
             return np.zeros_like(self.row_mean)
-        return shift_of_new(self.row_implicit, self.row_centre, columns)
+        own = self.row_implicit[:, columns].sum(axis=1, dtype=np.float64) / np.sqrt(columns.size)
+        return np.asarray(own - self.row_centre @ self.row_implicit)
 
     def _rated(self, low: FloatArray) -> FloatArray:
         return low * self.unit + self.location
@@ -156,42 +164,35 @@ class RatingsDraws:
 def joined(state: SampledState, problem: SampledProblem, data: FeaturedRatings) -> RatingsDraws:
     """Join the kept draws of all chains, one chain after the other."""
     some = [draw for chain in zip(*state.kept, strict=True) for draw in chain]
-    implicit = np.stack([one.row_implicit.weights for one in some])
+    rows, columns = [one.rows for one in some], [one.columns for one in some]
+    implicit, drift = np.stack([one.implicit.weights for one in rows]), None
+    if data.bins is not None:
+        biases = np.stack([row_biases(one.theta, problem) for one in rows])
+        precision = np.stack([one.drift.precision for one in some])
+        means = biases.mean(axis=0, dtype=float)
+        drift = summed_up(state.drift, data.bins, precision, means, len(some))
     return RatingsDraws(
-        rows=np.stack([one.rows for one in some]),
-        columns=np.stack([one.columns for one in some]),
-        row_weights=np.stack([one.row_weights for one in some]),
-        column_weights=np.stack([one.column_weights for one in some]),
-        row_mean=np.stack([one.row_prior.mean for one in some]),
-        row_precision=np.stack([one.row_prior.precision for one in some]),
-        column_mean=np.stack([one.column_prior.mean for one in some]),
-        column_precision=np.stack([one.column_prior.precision for one in some]),
+        rows=np.stack([one.theta for one in rows]),
+        columns=np.stack([one.theta for one in columns]),
+        row_weights=np.stack([one.weights for one in rows]),
+        column_weights=np.stack([one.weights for one in columns]),
+        row_mean=np.stack([one.prior.mean for one in rows]),
+        row_precision=np.stack([one.prior.precision for one in rows]),
+        column_mean=np.stack([one.prior.mean for one in columns]),
+        column_precision=np.stack([one.prior.precision for one in columns]),
         noise_precision=np.array([one.tau for one in some]),
-        row_nu=np.array([one.row_nu for one in some]),
-        column_nu=np.array([one.column_nu for one in some]),
+        row_nu=np.array([one.nu for one in rows]),
+        column_nu=np.array([one.nu for one in columns]),
         n_chains=len(state.chains),
         location=data.location,
         unit=data.unit,
         biases=problem.biases,
         row_implicit=implicit,
         row_centre=data.row_rated.centre if implicit.shape[1] else np.empty(0),
-        row_spread=np.stack([one.row_spread for one in some]),
-        column_spread=np.stack([one.column_spread for one in some]),
-        drift=_drift(state, some, problem, data),
+        row_spread=np.stack([one.spread for one in rows]),
+        column_spread=np.stack([one.spread for one in columns]),
+        drift=drift,
     )
-
-
-def _drift(
-    state: SampledState,
-    some: Sequence[RatingsDraw],
-    problem: SampledProblem,
-    data: FeaturedRatings,
-) -> Drift | None:
-    if data.bins is None:
-        return None
-    biases = np.stack([row_biases(one.rows, problem) for one in some]).mean(axis=0, dtype=float)
-    precision = np.stack([one.drift.precision for one in some])
-    return summed_up(state.drift, data.bins, precision, biases, len(some))
 
 
 # --- pairs -------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ def averaged(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
 def averaged_by_loops(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
     """`averaged_by_numpy` by compiled loops, one draw after another."""
     # numba takes a second to import.
-    from .predicting import add_draw
+    from .compiled import add_draw
 
     found = Predicted(*(np.zeros(rows.size) for _ in range(3)))
     for d in range(draws.size):
@@ -380,3 +381,88 @@ def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArra
             alpha = (nu + columns.size) / (nu + tau * squares)
             weights = (nu + columns.size - 2) / (nu + tau * squares)
     return NewUserDraws(draws, mean, cov, weights)
+
+
+# Share of the trace of a Gram matrix to add to its diagonal, so that empty components are regular.
+JITTER = 1e-12
+
+
+class Alike(NamedTuple):
+    """A draw in the common coordinates: rows, columns and m."""
+
+    rows: FloatArray
+    columns: FloatArray
+    mean: float
+
+
+def moments_of(draws: RatingsDraws) -> RatingsPosterior:
+    """Means and covariances of the draws as a posterior of factors."""
+    first: Alike | None = None
+    found = []
+    for rows, columns in zip(draws.rows, draws.columns, strict=True):
+        one = canonical(rows.astype(np.float64), columns.astype(np.float64), biases=draws.biases)
+        one = one if first is None else _turned(one, first, biases=draws.biases)
+        first = first or one
+        found.append(one)
+    return RatingsPosterior(
+        rows=_factor(np.stack([one.rows for one in found], axis=1)),
+        columns=_factor(np.stack([one.columns for one in found], axis=1)),
+        mean=float(np.mean([one.mean for one in found])),
+        noise_variance=float(draws.noise_variances.mean()),
+        location=draws.location,
+        unit=draws.unit,
+        biases=draws.biases,
+    )
+
+
+def canonical(rows: FloatArray, columns: FloatArray, *, biases: bool) -> Alike:
+    """A draw with means moved into biases and m, and equal diagonal mean squares of factors."""
+    H, m = rows.shape[1] - biases, 0.0
+    a, b = rows[:, :H], columns[:, :H]
+    if biases:
+        u, v = rows[:, H], columns[:, H]
+        a, v = a - a.mean(axis=0), v + b @ a.mean(axis=0)
+        b, u = b - b.mean(axis=0), u + a @ b.mean(axis=0)
+        m = float(u.mean() + v.mean())
+        rest = (u - u.mean())[:, None], (v - v.mean())[:, None]
+    else:
+        rest = rows[:, H:], columns[:, H:]
+    a, b = _balanced(a, b)
+    return Alike(np.hstack([a, rest[0]]), np.hstack([b, rest[1]]), m)
+
+
+def _balanced(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Factors with the same abᵀ, but aᵀa/n and bᵀb/m diagonal and equal, largest first."""
+    if not a.shape[1]:
+        return a, b
+    (n, m), (Ra, Rb) = (len(a), len(b)), (_root(a), _root(b))
+    U, s, Vt = np.linalg.svd(Ra.T @ Rb)
+    size = np.sqrt(s)
+    to_a = np.linalg.solve(Ra.T, U * size) * (n / m) ** 0.25
+    to_b = np.linalg.solve(Rb.T, Vt.T * size) * (m / n) ** 0.25
+    return a @ to_a, b @ to_b
+
+
+def _root(a: FloatArray) -> FloatArray:
+    """L with LLᵀ = aᵀa"""
+    gram = a.T @ a
+    return np.asarray(np.linalg.cholesky(gram + JITTER * np.trace(gram) * np.eye(len(gram))))
+
+
+def _turned(one: Alike, like: Alike, *, biases: bool) -> Alike:
+    H = one.rows.shape[1] - biases
+    both, others = (np.concatenate([x.rows[:, :H], x.columns[:, :H]]) for x in (one, like))
+    Q = np.eye(one.rows.shape[1])
+    if H:
+        Q[:H, :H] = turn_to(both, others)
+    return Alike(one.rows @ Q, one.columns @ Q, one.mean)
+
+
+def _factor(draws: FloatArray) -> RatingsFactor:
+    """Moments of draws of rows, (n, draw, K)."""
+    mean = draws.mean(axis=1)
+    off = draws - mean[:, None]
+    cov = np.matmul(np.swapaxes(off, 1, 2), off) / draws.shape[1]
+    least = np.finfo(float).tiny
+    prior = np.maximum(np.mean(draws**2, axis=(0, 1)), least)
+    return RatingsFactor(mean, packed(cov), prior)

@@ -17,8 +17,7 @@ from bayespca.missing.ratings.step import RatingsState
 from bayespca.spectrum.records import Status
 
 from .data import FeaturedRatings
-from .draws import RatingsDraws, joined
-from .moments import moments_of
+from .draws import RatingsDraws, joined, moments_of
 from .start import start
 from .step import SampledProblem, SampledState, step
 
