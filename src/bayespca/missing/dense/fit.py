@@ -39,10 +39,9 @@ from bayespca.spectrum.tolerances import (
     WIDE,
 )
 
-from .chart import DenseChart
 from .data import HolesTable, holes_table
 from .posterior import for_all_columns, has_mean, mean_noise, noise_found, scales_from
-from .scales import Beginning, NoiseScales
+from .scales import NoiseScales, first_scales
 from .start import (
     ByCovariance,
     by_covariance,
@@ -52,7 +51,7 @@ from .start import (
     with_equal_cells,
     with_one_more,
 )
-from .state import DenseProblem, DenseState, with_more
+from .state import DenseChart, DenseProblem, DenseState, with_more
 from .step import step
 
 # Most steps from each of several starts, and the relative fall of the free energy at which they
@@ -159,8 +158,11 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         rows = data.rows
         units = None if data.errors is None else data.errors.rows
         row_units = None if units is None else 1 / units
-        begin = Beginning(rows, self.noise, data.relative_units, row_units, self.estimate)
-        starts = begin.starts() if self.begin is None else [scales_from(self.begin, data, self)]
+        if self.begin is None:
+            own_units = data.relative_units, row_units
+            starts = first_scales(rows, self.noise, self.estimate, *own_units)
+        else:
+            starts = [scales_from(self.begin, data, self)]
         begun = [replace(self._start(rows, scales, rng), scales=scales) for scales in starts]
         known = data.errors is not None and data.errors.cells is not None
         return [with_equal_cells(state, rows) for state in begun] if known else begun
@@ -226,13 +228,25 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def moves(self, data: HolesTable) -> Sequence[Move[DenseState]]:
         if not self.prunes:
             return []
-        return [Move(partial(self._less, data=data), partial(self._more, data=data))]
 
-    def _less(self, state: DenseState, data: HolesTable) -> DenseState | None:
-        if not state.rank:
-            return None
-        found = self._with_rank(state, state.rank - 1, data)
-        return state.without(state.rank - 1) if found is None else found
+        def less(state: DenseState) -> DenseState | None:
+            if not state.rank:
+                return None
+            found = self._with_rank(state, state.rank - 1, data)
+            return state.without(state.rank - 1) if found is None else found
+
+        def more(state: DenseState) -> DenseState | None:
+            if state.rank >= self.most:
+                return None
+            new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
+            found = self._with_rank(new, new.rank, data)
+            if found is not None:
+                return found
+            for _ in range(BEFORE_JUDGED):
+                new, _ = lenient.step(new, data)
+            return new
+
+        return [Move(less, more)]
 
     def _with_rank(self, state: DenseState, rank: int, data: HolesTable) -> DenseState | None:
         """The state with another rank, by EM over the covariance; None if that does not pay."""
@@ -240,17 +254,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         way = self._way(rows, state.scales, rank=state.rank, noise_variance=noise)
         found = None if way is None else way.with_rank(state, rank)
         return None if found is None else replace(found, scales=state.scales)
-
-    def _more(self, state: DenseState, data: HolesTable) -> DenseState | None:
-        if state.rank >= self.most:
-            return None
-        new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
-        found = self._with_rank(new, new.rank, data)
-        if found is not None:
-            return found
-        for _ in range(BEFORE_JUDGED):
-            new, _ = lenient.step(new, data)
-        return new
 
     def grown(self, state: DenseState, data: HolesTable) -> DenseState | None:
         """The state with more components if VB has a given prior and none is idle; else None."""

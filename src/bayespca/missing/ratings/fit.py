@@ -18,12 +18,11 @@ from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import GONE
 
-from .chart import RatingsChart
 from .data import RatingsCells, SpreadTask
 from .kernels import ROUNDS, Known, inverted
 from .posterior import RatingsFactor, RatingsPosterior
 from .start import random_start, start, with_one_more
-from .step import RatingsProblem, RatingsState, step, task_of
+from .step import RatingsChart, RatingsProblem, RatingsState, step, task_of
 
 # Components to start with if their number is to be found; doubled as long as all are kept.
 FIRST = 16

@@ -248,43 +248,28 @@ def _who(cells: UserCells) -> tuple[Identifiers, NDArray[np.int64], NDArray[np.i
 # --- scaling of the ratings --------------------------------------------------------------------
 
 
-class _CellCounts(NamedTuple):
-    """Numbers of users and cells, and Σx, of some blocks."""
-
-    users: int
-    cells: int
-    total: float
-
-
-class _ItemCounts(NamedTuple):
-    """Number of cells and Σx of each item, and Σx² over all cells."""
-
-    counts: FloatArray
-    totals: FloatArray
-    squares: float
-
-
 def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatings:
     """Scaled ratings from blocks of `UserCells`, as `sorted_both_ways` makes them in memory."""
     n, n_cells, total = total_over(blocks, _counts)
     location = total / n_cells if center else 0.0
     unit = float(np.sqrt(total_over(blocks, _squares, location) / n_cells)) or 1.0
     found = tuple(kept(mapped_parts(_scaled, blocks, broadcast=(location, unit))))
-    sums = total_over(found, _item_counts, m)
+    item_counts, item_totals, squares = total_over(found, _item_counts, m)
     return DistantRatings(
         blocks=found,
         shape=(n, m),
         location=location,
         unit=unit,
         n_cells=n_cells,
-        squares=sums.squares,
-        column_counts=sums.counts,
-        column_totals=sums.totals,
+        squares=squares,
+        column_counts=item_counts,
+        column_totals=item_totals,
     )
 
 
-def _counts(cells: UserCells) -> _CellCounts:
-    return _CellCounts(cells.users.size, cells.values.size, float(cells.values.sum()))
+def _counts(cells: UserCells) -> tuple[int, int, float]:
+    """Numbers of users and cells, and Σx."""
+    return cells.users.size, cells.values.size, float(cells.values.sum())
 
 
 def _squares(cells: UserCells, location: float) -> float:
@@ -295,8 +280,9 @@ def _scaled(cells: UserCells, location: float, unit: float) -> UserCells:
     return replace(cells, values=(cells.values - location) / unit)
 
 
-def _item_counts(side: UserCells, m: int) -> _ItemCounts:
-    return _ItemCounts(
+def _item_counts(side: UserCells, m: int) -> tuple[FloatArray, FloatArray, float]:
+    """Number of cells and Σx of each item, and Σx² over all cells."""
+    return (
         np.bincount(side.other, minlength=m).astype(np.float64),
         np.bincount(side.other, side.values, minlength=m).astype(np.float64),
         float(np.sum(side.values**2)),

@@ -138,8 +138,41 @@ class RatingsDraws:
         return self.predicted(np.full(m, row), np.arange(m))
 
     def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-        """Posterior of one new user, from their ratings."""
-        return folded_in(self, columns, (values - self.location) / self.unit)
+        """Posterior of one new user, from their ratings: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
+
+        μ includes the shift by what they have rated. Their weight α = (ν + N)/(ν + τ⟨Σβe²⟩) is
+        updated in rounds with the rest.
+        """
+        values = (values - self.location) / self.unit
+        b = self.columns[:, columns].astype(np.float64)
+        beta = self.column_weights[:, columns].astype(np.float64)
+        if self.drift is not None:
+            # Each rating is taken to have its own time, so the unknown drift is noise.
+            beta = 1 / (1 / beta + (self.noise_precision * self.drift.unknown)[:, None])
+        z = _regressor(b, biases=self.biases)
+        x = values - b[..., -1] if self.biases else np.broadcast_to(values, beta.shape)
+        G = np.einsum("dc,dch,dck->dhk", beta, z, z)
+        r = np.einsum("dc,dch,dc->dh", beta, z, x)
+        tau, nu, alpha = self.noise_precision, self.row_nu, np.ones(self.size)
+        prior = self.row_mean
+        if self.row_centre.size and columns.size:
+            own = self.row_implicit[:, columns].sum(axis=1, dtype=np.float64)
+            prior = prior + own / np.sqrt(columns.size) - self.row_centre @ self.row_implicit
+        # What users have rated tells their mean; without ratings its spread is added.
+        precision = self.row_precision if columns.size else np.linalg.inv(self.row_cov)
+        pull = np.einsum("dhk,dk->dh", precision, prior)
+        has_own = bool(nu.any())
+        weights = alpha
+        for _ in range(ROUNDS if has_own else 1):
+            t = tau * alpha
+            cov = np.linalg.inv(t[:, None, None] * G + precision)
+            mean = np.einsum("dhk,dk->dh", cov, t[:, None] * r + pull)
+            if has_own:
+                off = x - np.einsum("dch,dh->dc", z, mean)
+                squares = np.einsum("dc,dc,dc->d", beta, off, off) + np.einsum("dhk,dhk->d", cov, G)
+                alpha = (nu + columns.size) / (nu + tau * squares)
+                weights = (nu + columns.size - 2) / (nu + tau * squares)
+        return NewUserDraws(self, mean, cov, weights)
 
     @property
     def row_cov(self) -> FloatArray:
@@ -149,13 +182,6 @@ class RatingsDraws:
     @property
     def column_cov(self) -> FloatArray:
         return _wider(self.column_precision, self.column_spread)
-
-    def shift_of_new(self, columns: NDArray[np.int32]) -> FloatArray:
-        """Σⱼ fⱼyⱼ of a new user who has rated `columns` (draw, K)."""
-        if not (self.row_centre.size and columns.size):
-            return np.zeros_like(self.row_mean)
-        own = self.row_implicit[:, columns].sum(axis=1, dtype=np.float64) / np.sqrt(columns.size)
-        return np.asarray(own - self.row_centre @ self.row_implicit)
 
     def _rated(self, low: FloatArray) -> FloatArray:
         return low * self.unit + self.location
@@ -237,21 +263,20 @@ def stranger_weight(nu: float) -> float:
 
 def _rows_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
     """Rows and weights in a draw; rows never seen are at the mean of the prior."""
-    theta, weights = draws.rows[d], draws.row_weights[d]
-    return _at(theta, weights, draws.row_mean[d], places, draws.row_nu[d])
+    mean, weight = draws.row_mean[d], stranger_weight(draws.row_nu[d])
+    return _at(draws.rows[d], draws.row_weights[d], mean, weight, places)
 
 
 def _columns_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
-    theta, weights = draws.columns[d], draws.column_weights[d]
-    return _at(theta, weights, draws.column_mean[d], places, draws.column_nu[d])
+    mean, weight = draws.column_mean[d], stranger_weight(draws.column_nu[d])
+    return _at(draws.columns[d], draws.column_weights[d], mean, weight, places)
 
 
 def _at(
-    theta: FloatArray, weights: FloatArray, mean: FloatArray, places: Places, nu: float
+    theta: FloatArray, weights: FloatArray, mean: FloatArray, weight: float, places: Places
 ) -> tuple[FloatArray, FloatArray]:
-    new = places < 0
     found, w = theta[places].astype(np.float64), weights[places].astype(np.float64)
-    found[new], w[new] = mean, stranger_weight(nu)
+    found[places < 0], w[places < 0] = mean, weight
     return found, w
 
 
@@ -327,60 +352,20 @@ class NewUserDraws:
     def _all(self, columns: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
         draws, shape = self.draws, (self.draws.size, columns.size)
         found, within, noise = np.empty(shape), np.empty(shape), np.empty(shape)
+        new, H = columns < 0, draws.rank
+        column_cov = draws.column_cov if new.any() else None
         for d in range(draws.size):
             b, wb = _columns_at(draws, d, columns)
             z = _regressor(b, biases=draws.biases)
             found[d] = _low(self.mean[d], b, biases=draws.biases)
             within[d] = np.einsum("ih,hk,ik->i", z, self.cov[d], z)
-            within[d] += self._of_new_columns(d, columns)
+            if column_cov is not None:
+                # yᵀC_by + tr CₐC_b for items never seen.
+                y, D = _regressor(self.mean[d], biases=draws.biases), column_cov[d]
+                within[d] += new * (y @ D @ y + np.sum(self.cov[d][:H, :H] * D[:H, :H]))
             noise[d] = 1 / (draws.noise_precision[d] * self.weights[d] * wb)
         mean = found.mean(axis=0) * draws.unit + draws.location
         return mean, found.var(axis=0) + within.mean(axis=0), noise.mean(axis=0)
-
-    def _of_new_columns(self, d: int, columns: Places) -> FloatArray:
-        """yᵀC_by + tr CₐC_b for items never seen, 0 for others."""
-        if not (columns < 0).any():
-            return np.zeros(columns.size)
-        H = self.draws.rank
-        one = slice(d, d + 1)
-        D = _wider(self.draws.column_precision[one], self.draws.column_spread[one])[0]
-        y = _regressor(self.mean[d], biases=self.draws.biases)
-        added = y @ D @ y + np.sum(self.cov[d][:H, :H] * D[:H, :H])
-        return np.asarray((columns < 0) * added)
-
-
-def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-    """Posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
-
-    μ includes the shift by what they have rated. Their weight α = (ν + N)/(ν + τ⟨Σβe²⟩) is updated
-    in rounds with the rest.
-    """
-    b = draws.columns[:, columns].astype(np.float64)
-    beta = draws.column_weights[:, columns].astype(np.float64)
-    if draws.drift is not None:
-        # Each rating is taken to have its own time, so the unknown drift is noise.
-        beta = 1 / (1 / beta + (draws.noise_precision * draws.drift.unknown)[:, None])
-    z = _regressor(b, biases=draws.biases)
-    x = values - b[..., -1] if draws.biases else np.broadcast_to(values, beta.shape)
-    G = np.einsum("dc,dch,dck->dhk", beta, z, z)
-    r = np.einsum("dc,dch,dc->dh", beta, z, x)
-    tau, nu, alpha = draws.noise_precision, draws.row_nu, np.ones(draws.size)
-    prior = draws.row_mean + draws.shift_of_new(columns)
-    # The mean of a user is known from what they have rated; without ratings its spread is added.
-    precision = draws.row_precision if columns.size else np.linalg.inv(draws.row_cov)
-    pull = np.einsum("dhk,dk->dh", precision, prior)
-    has_own = bool(nu.any())
-    weights = alpha
-    for _ in range(ROUNDS if has_own else 1):
-        t = tau * alpha
-        cov = np.linalg.inv(t[:, None, None] * G + precision)
-        mean = np.einsum("dhk,dk->dh", cov, t[:, None] * r + pull)
-        if has_own:
-            off = x - np.einsum("dch,dh->dc", z, mean)
-            squares = np.einsum("dc,dc,dc->d", beta, off, off) + np.einsum("dhk,dhk->d", cov, G)
-            alpha = (nu + columns.size) / (nu + tau * squares)
-            weights = (nu + columns.size - 2) / (nu + tau * squares)
-    return NewUserDraws(draws, mean, cov, weights)
 
 
 # Share of the trace of a Gram matrix to add to its diagonal, so that empty components are regular.
