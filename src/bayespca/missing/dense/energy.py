@@ -193,7 +193,14 @@ def _parts_without(
     if family.integrates_a:
         along_a = log_precision_along(data, before.columns, turn.back[h])
     if family.integrates_b:
-        along_b = xp.sum(xp.log(_precision(of_a[:, h], h, turn, before)))
+        # (Σ⁻¹)ₕₕ of (b, μ) of each column in the new coordinates, from Σ⁻¹ in the old ones.
+        change = turn.change[h]
+        of_prior = float(change[:-1] ** 2 @ (1 / before.state.prior_b))
+        precision = of_a[:, h] / before.state.noise_variance + of_prior
+        if data.centred and not data.column_counts.all():
+            # The mean of a column without values has precision 1.
+            precision = precision + at(of_a, change[-1] ** 2 * (data.column_counts == 0))
+        along_b = xp.sum(xp.log(precision))
     lost, uncertain, in_a, in_b = brought(misfit, spread, along_a, along_b)
     return replace(
         parts,
@@ -207,16 +214,3 @@ def _lost(overlap: Array, h: int, present: FloatArray) -> Array:
     """Sum of the terms of a component with each one present, both ways, and with itself."""
     there = overlap if present.all() else overlap * at(overlap, present)
     return 2 * array_namespace(overlap).sum(there, axis=1) - overlap[:, h]
-
-
-def _precision(of_a: Array, h: int, turn: Turn, before: Before) -> Array:
-    """(Σ⁻¹)ₕₕ of (b, μ) of each column in the new coordinates, from Σ⁻¹ in the old ones.
-
-    `of_a` is Σ⟨aₕ²⟩. The mean of a column without values has precision 1.
-    """
-    data, change = before.data, turn.change[h]
-    of_prior = float(change[:-1] ** 2 @ (1 / before.state.prior_b))
-    precision = of_a / before.state.noise_variance + of_prior
-    if data.centred and not data.column_counts.all():
-        precision = precision + at(of_a, change[-1] ** 2 * (data.column_counts == 0))
-    return precision

@@ -121,8 +121,13 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return self.init == "closed"
 
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
-        starts = self._starts_of_cells if self.noise.cells else self._starts
-        begun = starts(data, rng)
+        if self.noise.cells:
+            # States found with equal noise of cells, with gross errors and with these clipped.
+            equal = replace(self, noise=replace(self.noise, cells=False))
+            tables = (data, replace(data, rows=clipped(data.rows)))
+            begun = [with_equal_cells(equal.start(table, rng), data.rows) for table in tables]
+        else:
+            begun = self._starts(data, rng)
         return begun[0] if len(begun) == 1 else self._best_of(begun, data)
 
     def _best_of(self, begun: list[DenseState], data: HolesTable) -> DenseState:
@@ -147,12 +152,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             runs.append(short(less, callback=given_up(best)))
             best = min(best, best_of(runs).free_energy)
         return best_of(runs).state
-
-    def _starts_of_cells(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
-        """States found with equal noise of cells, with gross errors and with these clipped."""
-        equal = replace(self, noise=replace(self.noise, cells=False))
-        tables = (data, replace(data, rows=clipped(data.rows)))
-        return [with_equal_cells(equal.start(table, rng), data.rows) for table in tables]
 
     def _starts(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
         rows = data.rows
@@ -321,25 +320,23 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             noise_variance=posterior.noise_variance / shown.share if given else None,
             per_component=noise.per_component,
         )
+        # Advice on a rank near its limit, as for complete data; none if noise is given or zero.
+        status, least = found.status, self.least_noise
+        if not (least is None or self.exactly or run.state.noise_variance <= least * (1 + 1e-6)):
+            bound = self.form.method.prior(*self.factors.shape, np.inf)
+            status = status + near_bound(bound, run.state.rank)
         return extended(
             found,
             PCAFit,
             spectrum=spectrum_as_if_complete(gamma, (data.live.size, M), posterior.noise_variance),
             shrunk_singular_values=np.sqrt(M * variances),
             rank_posterior=ranks.probabilities if ranks.determined else np.empty(0),
-            status=found.status + self._near_bound(run.state),
+            status=status,
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
             noise=noise,
             left_out=left_out(shown.spectrum, ranks, gamma.size, posterior.noise_variance),
         )
-
-    def _near_bound(self, state: DenseState) -> Status:
-        """Advice on a rank near its limit, as for complete data; none if noise is given or zero."""
-        least = self.least_noise
-        if least is None or self.exactly or state.noise_variance <= least * (1 + 1e-6):
-            return Status()
-        return near_bound(self.form.method.prior(*self.factors.shape, np.inf), state.rank)
 
 
 def dense_model(

@@ -54,10 +54,6 @@ class NoiseScales:
         """Numbers by which columns are divided."""
         return None if self.columns is None else np.sqrt(self.columns.variance)
 
-    @property
-    def column_precision(self) -> float | FloatArray:
-        return 1.0 if self.columns is None else self.columns.precision
-
     def applied(self, data: IncompleteRows) -> IncompleteRows:
         """The data with the weights of rows and cells; `root` is still to be applied."""
         found = self.applied_to_cells(data)
@@ -100,14 +96,6 @@ class NoiseScales:
             np.ones(n) if rows is None else np.sqrt(rows.precision),
             np.ones(p) if columns is None else np.sqrt(columns.precision),
         )
-
-    @property
-    def sizes(self) -> tuple[float, float, float]:
-        """Sizes of the variances of rows, columns and cells, by which `at_unit_scale` divides."""
-        rows, columns, cells = (
-            1.0 if side is None else side.size for side in (self.rows, self.columns, self.cells)
-        )
-        return rows, columns, cells
 
     def at_unit_scale(self) -> NoiseScales:
         """The scales with variances of rows, columns and cells of size 1 each."""

@@ -111,10 +111,14 @@ class DenseState:
 
     def at_unit_scale(self) -> DenseState:
         """The state with scales of unit size; noise, priors and loadings absorb the former size."""
-        rows, columns, cells = self.scales.sizes
+        scales = self.scales
+        rows, columns, cells = (
+            1.0 if side is None else side.size
+            for side in (scales.rows, scales.columns, scales.cells)
+        )
         return replace(
             self,
-            scales=self.scales.at_unit_scale(),
+            scales=scales.at_unit_scale(),
             b=self.b * columns**0.5,
             b_cov=self.b_cov * columns,
             prior_a=self.prior_a * rows,

@@ -81,7 +81,8 @@ def _squares(
     squares = data.squares
     if weights is not None and data.rounding is not None:
         squares = squares + data.rounding * weights
-    return squares * state.scales.column_precision
+    columns = state.scales.columns
+    return squares if columns is None else squares * columns.precision
 
 
 def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:

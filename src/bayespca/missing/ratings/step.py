@@ -92,8 +92,23 @@ def step(
     sweep = data.swept(task_of(state, problem))
     settled = _settled(sweep, state.n_gone, data, problem)
     settled = _with_components_that_pay(settled, sweep, data)
-    info = Info(settled.free_energy, settled.rank, settled.noise_variance)
-    return _next(settled, sweep), info
+    columns, kept, K = sweep.columns, settled.kept, sweep.task.prior_b.size
+    to_b = settled.coordinates.to_b[kept]
+    T, shift = to_b[:, :K], to_b[:, K]
+    cov = np.zeros((0, kept.size * (kept.size + 1) // 2))
+    if len(columns.cov):
+        cov = packed(T @ unpacked(columns.cov, K) @ T.T)
+    new = RatingsState(
+        b=columns.mean @ T.T + shift,
+        b_cov=cov,
+        prior_a=settled.moments.prior_a,
+        prior_b=settled.moments.prior_b,
+        noise_variance=settled.noise_variance,
+        location=settled.coordinates.location,
+        n_gone=settled.moments.n_gone,
+        biases=problem.biases,
+    )
+    return new, Info(settled.free_energy, settled.rank, settled.noise_variance)
 
 
 def task_of(state: RatingsState, problem: RatingsProblem) -> SweepTask:
@@ -248,7 +263,13 @@ def _with_components_that_pay(
     """Drop components that are zero or, under empirical VB, do not pay."""
     H, moments = settled.rank, settled.moments
     if settled.problem.prunes:
-        if not H or _is_plain(settled, H - 1, data):
+        if not H:
+            return settled
+        # A component that in evenly spread cells explains more nats than it could cost clearly
+        # pays, which saves a test.
+        n, m = data.shape
+        explained = data.n_cells * moments.Sa[H - 1] / n * moments.Sb[H - 1] / m
+        if explained / (2 * settled.noise_variance) > COSTLY * (n + m):
             return settled
         less = _without(settled, H - 1, sweep)
         return less if less.free_energy < settled.free_energy else settled
@@ -259,16 +280,6 @@ def _with_components_that_pay(
         counted = replace(settled.moments, n_gone=settled.moments.n_gone + 1)
         settled = replace(settled, moments=counted)
     return settled
-
-
-def _is_plain(settled: SettledRatings, h: int, data: RatingsCells) -> bool:
-    """Whether a component explains so much that it clearly pays, which saves a test.
-
-    Compares what it would explain in evenly spread cells with more nats than it could cost.
-    """
-    (n, m), moments = data.shape, settled.moments
-    explained = data.n_cells * moments.Sa[h] / n * moments.Sb[h] / m
-    return bool(explained / (2 * settled.noise_variance) > COSTLY * (n + m))
 
 
 def _without(settled: SettledRatings, h: int, sweep: Sweep) -> SettledRatings:
@@ -304,29 +315,6 @@ def _residual_without(to: Coordinates, h: int, sweep: Sweep) -> float:
         bb = bb[:, :-1]
     right = np.column_stack([bb, -0.5 * b2])
     return 2 * sweep.rows.beside(to.to_a, h, b, right)
-
-
-# --- the next state ----------------------------------------------------------------------------
-
-
-def _next(settled: SettledRatings, sweep: Sweep) -> RatingsState:
-    """The next state: columns in the new coordinates."""
-    columns, kept, K = sweep.columns, settled.kept, sweep.task.prior_b.size
-    to_b = settled.coordinates.to_b[kept]
-    T, shift = to_b[:, :K], to_b[:, K]
-    cov = np.zeros((0, kept.size * (kept.size + 1) // 2))
-    if len(columns.cov):
-        cov = packed(T @ unpacked(columns.cov, K) @ T.T)
-    return RatingsState(
-        b=columns.mean @ T.T + shift,
-        b_cov=cov,
-        prior_a=settled.moments.prior_a,
-        prior_b=settled.moments.prior_b,
-        noise_variance=settled.noise_variance,
-        location=settled.coordinates.location,
-        n_gone=settled.moments.n_gone,
-        biases=settled.problem.biases,
-    )
 
 
 # --- states as vectors -------------------------------------------------------------------------

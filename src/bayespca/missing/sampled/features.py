@@ -40,10 +40,6 @@ class SparseFeatures:
         n, p = self.cells.shape
         return int(n), int(p)
 
-    @property
-    def T(self) -> _Turned:
-        return _Turned(self)
-
     def __matmul__(self, weights: FloatArray) -> FloatArray:
         return np.asarray(self.cells @ weights - np.outer(self.there, self.mean @ weights))
 
@@ -51,23 +47,15 @@ class SparseFeatures:
         return [self.cells.data, self.cells.indices, self.cells.indptr, self.mean, self.there]
 
 
-@dataclass(frozen=True, eq=False)
-class _Turned:
-    """Fᵀ"""
-
-    features: SparseFeatures
-
-    def __matmul__(self, other: FloatArray) -> FloatArray:
-        own = self.features
-        return np.asarray(own.cells.T @ other - np.outer(own.mean, own.there @ other))
-
-
 Features: TypeAlias = FloatArray | SparseFeatures
 
 
-def gram_of(features: Features) -> FloatArray:
-    """FᵀF"""
-    return features.gram if isinstance(features, SparseFeatures) else features.T @ features
+def products(features: Features, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """FᵀF, and Fᵀ times another matrix."""
+    if not isinstance(features, SparseFeatures):
+        return features.T @ features, features.T @ other
+    crossed = features.cells.T @ other - np.outer(features.mean, features.there @ other)
+    return features.gram, np.asarray(crossed)
 
 
 def standardized(features: FloatArray) -> FloatArray:

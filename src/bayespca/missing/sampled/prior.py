@@ -37,7 +37,7 @@ from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.lowrank.drawing import wishart_root
 from bayespca.missing.ratings.kernels import MANY
 
-from .features import Features, Rated, gram_of
+from .features import Features, Rated, products
 
 # Values of ν, from noise levels that differ by factors to levels that are practically equal.
 NUS = tuple(float(f"{nu:.3g}") for nu in np.geomspace(4, 1000, 25))
@@ -58,9 +58,6 @@ class SampledPrior:
     nus: tuple[float, ...] = NUS
     a_drift: float = 1.0
     b_drift: float = 0.01
-
-    def degrees(self, K: int) -> float:
-        return K + self.excess
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +96,16 @@ def drawn_prior(
     then μ ~ N(nθ̄/(β₀ + n), ((β₀ + n)Λ)⁻¹).
     """
     n, K = theta.shape
-    dof = prior.degrees(K)
+    dof = K + prior.excess
     mean = theta.sum(axis=0) / max(n, 1)
     off = theta - mean
     inverse = off.T @ off + prior.beta * n / (prior.beta + n) * np.outer(mean, mean)
     inverse[range(K), range(K)] += dof * prior.scale
     for one in linear:
         inverse += one.ridge * one.weights.T @ one.weights
-    precision = wishart(inverse, dof + n + sum(len(one.weights) for one in linear), rng)
+    dof_given = dof + n + sum(len(one.weights) for one in linear)
+    half = wishart_root(dof_given, K, rng) @ np.linalg.inv(np.linalg.cholesky(inverse))
+    precision = half.T @ half
     root = np.linalg.cholesky((prior.beta + n) * precision)
     spread = np.linalg.solve(root.T, rng.normal(size=K))
     return NormalPrior(n * mean / (prior.beta + n) + spread, precision)
@@ -123,8 +122,9 @@ def drawn_linear(
     p, K = now.weights.shape
     if not p:
         return now
-    root = np.linalg.cholesky(gram_of(features) + now.ridge * np.eye(p))
-    half = np.linalg.solve(root, features.T @ (theta - prior.mean))
+    gram, crossed = products(features, theta - prior.mean)
+    root = np.linalg.cholesky(gram + now.ridge * np.eye(p))
+    half = np.linalg.solve(root, crossed)
     half += rng.normal(size=(p, K)) @ np.linalg.inv(np.linalg.cholesky(prior.precision))
     B = np.linalg.solve(root.T, half)
     return LinearMean(B, drawn_ridge(B, prior, rng))
@@ -134,13 +134,6 @@ def drawn_ridge(B: FloatArray, prior: NormalPrior, rng: np.random.Generator) -> 
     """Draw λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)."""
     rate = 1 + 0.5 * float(np.sum((B @ prior.precision) * B))
     return float(rng.standard_gamma(1 + 0.5 * B.size) / rate)
-
-
-def wishart(inverse: FloatArray, dof: float, rng: np.random.Generator) -> FloatArray:
-    """Draw from Wishart(inverse⁻¹, dof)."""
-    root = np.linalg.cholesky(inverse)
-    half = wishart_root(dof, len(inverse), rng) @ np.linalg.inv(root)
-    return np.asarray(half.T @ half)
 
 
 def drawn_nu(weights: FloatArray, prior: SampledPrior, rng: np.random.Generator) -> float:

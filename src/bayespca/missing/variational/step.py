@@ -26,7 +26,6 @@ from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import RowSums, sums_over_rows
 from bayespca.lowrank.variational import (
-    Counts,
     Hyper,
     best_turn,
     bound_of_data,
@@ -175,7 +174,16 @@ def settled(
         return state, on
     if hyper.has_mean:
         state, on = _shifted(state, on, data, hyper)
-    return _turned(state, on, counts_of(data), hyper)
+    H, counts = state.b_alpha.size, counts_of(data)
+    R = best_turn(on.everything[:H, :H], state.second_weights, counts, hyper)
+    if R is None:
+        return state, on
+    # W·R and R⁻¹x replace W and x.
+    change = np.eye(H + 1)
+    change[:H, :H] = np.linalg.inv(R)
+    log_det = on.log_det - 2 * counts.N * float(np.linalg.slogdet(R)[1])
+    state = replace(state, W=state.W @ R, W_cov=R.T @ state.W_cov @ R)
+    return state, replace(_changed(on, change), log_det=log_det)
 
 
 def _shifted(
@@ -197,21 +205,6 @@ def _shifted(
     change = np.eye(H + 1)
     change[:H, H] = -c
     return replace(state, mu=state.mu + W @ c), _changed(on, change)
-
-
-def _turned(
-    state: VariationalHolesState, on: RowSums, counts: Counts, hyper: Hyper
-) -> tuple[VariationalHolesState, RowSums]:
-    """Replace W by W·R and x by R⁻¹x, for the R with the highest bound."""
-    H = state.b_alpha.size
-    R = best_turn(on.everything[:H, :H], state.second_weights, counts, hyper)
-    if R is None:
-        return state, on
-    change = np.eye(H + 1)
-    change[:H, :H] = np.linalg.inv(R)
-    log_det = on.log_det - 2 * counts.N * float(np.linalg.slogdet(R)[1])
-    state = replace(state, W=state.W @ R, W_cov=R.T @ state.W_cov @ R)
-    return state, replace(_changed(on, change), log_det=log_det)
 
 
 def _changed(on: RowSums, change: FloatArray) -> RowSums:
