@@ -292,13 +292,25 @@ class DenseChart:
             change = np.eye(H + 1)
             change[:H, :H] = change_of_root(here.spread, goal.spread) * c / c[:, None]
             new = replace(new, b_cov=turned(state.b_cov, at(state.b, change)))
-        return replace(new, prior_b=self._priors(state, new))
+        if not self.problem.factors.prior.is_learned:
+            return new
+        # Learned priors of B grow as the loadings do.
+        size, after = _squares(state), _squares(new)
+        growth = np.divide(after, size, out=np.ones_like(size), where=size > 0)
+        return replace(new, prior_b=np.maximum(new.prior_b * growth, self.problem.factors.least))
 
     def _parts(self, state: DenseState) -> Loadings:
-        H, root = state.rank, _root(state)
-        b = to_numpy(state.b) * root[:, None]
-        rest = np.concatenate([b[:, H], self._noise(state)])
-        return Loadings(b[:, :H] * np.sqrt(state.prior_a), self._spread(state), rest)
+        xp, problem = array_namespace(state.b), self.problem
+        H, root, c = state.rank, _root(state), np.sqrt(state.prior_a)
+        b, noise = to_numpy(state.b) * root[:, None], np.empty(0)
+        if problem.noise.columns:
+            noise = np.log(state.noise_variance) + 2 * np.log(root)
+        elif problem.least_noise is not None:
+            noise = np.log([state.noise_variance])
+        spread, total = np.empty((0, 0)), to_numpy(xp.sum(state.b_cov, axis=0))[:H, :H]
+        if problem.factors.family.integrates_b and (np.diag(total) > 0).all():
+            spread = logarithm(total * c * c[:, None])
+        return Loadings(b[:, :H] * c, spread, np.concatenate([b[:, H], noise]))
 
     def _errors(self, state: DenseState, parts: Loadings) -> FloatArray:
         (n, p), counts = self.data.shape, np.maximum(self.data.column_counts, 1)
@@ -307,20 +319,6 @@ class DenseChart:
         noise = np.sqrt(2 * state.reach / total)[: parts.rest.size - p]
         spread = np.full(parts.spread.size, np.sqrt(2 / p))
         return np.concatenate([np.repeat(error, state.rank), spread, error, noise])
-
-    def _noise(self, state: DenseState) -> FloatArray:
-        if self.problem.noise.columns:
-            return np.log(state.noise_variance) + 2 * np.log(_root(state))
-        is_free = self.problem.least_noise is not None
-        return np.log([state.noise_variance] if is_free else np.empty(0))
-
-    def _spread(self, state: DenseState) -> FloatArray:
-        xp, H = array_namespace(state.b), state.rank
-        total = to_numpy(xp.sum(state.b_cov, axis=0))[:H, :H]
-        if not self.problem.factors.family.integrates_b or not (np.diag(total) > 0).all():
-            return np.empty((0, 0))
-        c = np.sqrt(state.prior_a)
-        return logarithm(total * c * c[:, None])
 
     def _with_noise(self, state: DenseState, logs: FloatArray) -> DenseState:
         problem, scales, noise = self.problem, state.scales, state.noise_variance
@@ -332,14 +330,6 @@ class DenseChart:
         if not problem.scale_is_free:
             logs = logs - logs.mean() + np.log(noise)
         return replace(state, scales=scales.with_columns(noise * np.exp(-logs)))
-
-    def _priors(self, state: DenseState, new: DenseState) -> FloatArray:
-        """Priors of B; learned ones grow as the loadings do."""
-        if not self.problem.factors.prior.is_learned:
-            return state.prior_b
-        before, after = _squares(state), _squares(new)
-        growth = np.divide(after, before, out=np.ones_like(before), where=before > 0)
-        return np.maximum(state.prior_b * growth, self.problem.factors.least)
 
 
 def _root(state: DenseState) -> FloatArray:

@@ -349,7 +349,10 @@ class RatingsChart:
             change[:H, :H] = change_of_root(here.spread, goal.spread) * c / c[:, None]
             cov = turned(unpacked(state.b_cov, len(change)), change)
             new = replace(new, b_cov=packed(cov))
-        return replace(new, prior_b=self._priors(state, new))
+        before, after = _squares(state), _squares(new)
+        growth = np.divide(after, before, out=np.ones_like(before), where=before > 0)[:H]
+        grown = np.maximum(new.prior_b[:H] * growth, self.problem.factors.least)
+        return replace(new, prior_b=np.append(grown, new.prior_b[H:]))
 
     def _with_rest(self, state: RatingsState, goal: FloatArray, here: FloatArray) -> RatingsState:
         """The state with the biases and variances of a goal, or part of the way if that is far."""
@@ -382,12 +385,6 @@ class RatingsChart:
         noise = [np.sqrt(2 / self.data.n_cells)] * (self.problem.fixed_noise is None)
         rest = (biases if state.biases else []) + noise
         return np.concatenate([errors[:, :H].ravel(), spread, errors[:, H:].ravel(), rest])
-
-    def _priors(self, state: RatingsState, new: RatingsState) -> FloatArray:
-        H, (before, after) = state.rank, (_squares(state), _squares(new))
-        growth = np.divide(after, before, out=np.ones_like(before), where=before > 0)[:H]
-        grown = np.maximum(new.prior_b[:H] * growth, self.problem.factors.least)
-        return np.append(grown, new.prior_b[H:])
 
 
 def _parts(state: RatingsState, problem: RatingsProblem) -> Loadings:
