@@ -13,7 +13,7 @@ from timing import heading, line, once, paired
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.estimators import _distant_ratings, _ratings
 from bayespca.lowrank.observing import observed
-from bayespca.missing.dense.partitioned import table_on_workers
+from bayespca.missing.dense.data import holes_table
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.sources.partitions import partitioned
@@ -39,7 +39,7 @@ def one_sweep_over_holes(client: Any) -> None:
     parts = [dask.delayed(block)(rows, seed, right) for seed in range(n_blocks)]
     X = da.concatenate([da.from_delayed(part, (rows, p), np.float64) for part in parts])
     table: list[Any] = []
-    seconds = once(lambda: table.append(table_on_workers(partitioned(X), center=True, scale=False)))
+    seconds = once(lambda: table.append(holes_table(partitioned(X), center=True, scale=False)))
     there = table[0].rows
     print(f"    reading {n_blocks} blocks three times and keeping them: {seconds:.1f} s")
     here = observed(np.concatenate(dask.compute(*parts)), center=True, scale=False)

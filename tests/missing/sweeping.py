@@ -10,7 +10,8 @@ from bayespca import inference
 from bayespca.inference.fitting import settle
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.rows import latent
-from bayespca.missing.dense.fit import dense_model, holes_table
+from bayespca.missing.dense.data import holes_table
+from bayespca.missing.dense.fit import dense_model
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
 from oracles.holes import free_energy

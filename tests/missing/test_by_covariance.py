@@ -12,7 +12,7 @@ from bayespca import inference
 from bayespca.inference.fitting import settle
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.missing.dense import fit as module
-from bayespca.missing.dense.by_covariance import LEAST_NOISE, Sizes, by_covariance, covariance_pays
+from bayespca.missing.dense.start import LEAST_NOISE, Sizes, by_covariance, covariance_pays
 
 from .sweeping import asked, with_holes
 

@@ -7,7 +7,7 @@ import pytest
 
 from bayespca import BayesianPCA, inference
 from bayespca.inference.fitting import settle
-from bayespca.missing.dense.step import has_mean
+from bayespca.missing.dense.posterior import has_mean
 
 from .sweeping import asked, with_holes
 

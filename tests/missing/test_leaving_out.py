@@ -7,7 +7,7 @@ import pytest
 
 from bayespca import MatrixFactorization
 from bayespca.estimators._predictions import judged
-from bayespca.missing.ratings.leaving_out import LARGEST, left_out
+from bayespca.missing.ratings.posterior import LARGEST, left_out
 
 
 def regression(Z, x, noise):

@@ -20,8 +20,7 @@ from bayespca.missing.ratings import step as sweeps
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.missing.ratings.kernels import RowsTask
-from bayespca.missing.ratings.spread import ROUNDS
+from bayespca.missing.ratings.kernels import ROUNDS, RowsTask
 from bayespca.missing.ratings.start import random_start, start
 from bayespca.spectrum.methods import METHODS as BY_NAME
 from oracles.ratings import covariances_integrated, free_energy
@@ -195,7 +194,7 @@ def test_all_cells_and_no_biases_are_the_closed_form(method):
     assert found.posterior.rank == closed.n_components_
     assert found.noise_variance == pytest.approx(closed.noise_variance_, rel=1e-6)
     assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-9)
-    low = read.predict(found.posterior, i, j).reshape(X.shape)
+    low = found.posterior.predicted(i, j).reshape(X.shape)
     np.testing.assert_allclose(low, closed.denoise(X), atol=1e-6)
 
 
@@ -232,7 +231,7 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     everywhere = np.nonzero(np.isnan(Y))
     # Compare the bare posteriors, without the uncertainty that intervals add.
     alone = factorised(found.posterior)
-    mean, std = read.predict_and_std(alone, *everywhere)
+    mean, std = alone.predicted_with_std(*everywhere, noise=True)
     filled, spread = imputing.impute(dense.posterior, Y)
     # Point estimates still move after the last digit of the free energy has settled.
     tol = 1e-8 if method == "evb" else 1e-6
@@ -259,7 +258,7 @@ def test_nothing_but_noise_has_no_components(biases):
     found = fitted(sorted_cells(X, i, j, center=biases), biases=biases)
     assert found.posterior.rank == 0
     assert found.noise_variance == pytest.approx(1.0, rel=0.05)
-    mean, std = read.predict_and_std(found.posterior, i[:5], j[:5])
+    mean, std = found.posterior.predicted_with_std(i[:5], j[:5], noise=True)
     np.testing.assert_allclose(mean, 0, atol=0.3)
     np.testing.assert_allclose(std, 1, atol=0.1)
 
@@ -291,7 +290,7 @@ def test_intervals_hold_and_the_rank_is_found(init):
     there[i, j] = True
     ti, tj = np.nonzero(~there)
     some = rng.choice(ti.size, 20_000, replace=False)
-    mean, std = read.predict_and_std(found.posterior, ti[some], tj[some])
+    mean, std = found.posterior.predicted_with_std(ti[some], tj[some], noise=True)
     covered = np.mean(np.abs(mean - X[ti[some], tj[some]]) < 1.645 * std)
     assert covered == pytest.approx(0.90, abs=0.02)
 
@@ -300,20 +299,20 @@ def test_rows_that_were_never_seen_have_the_priors_answer():
     X, i, j = rated(100, 60)
     found = fitted(sorted_cells(X, i, j)).posterior
     new, old = np.array([-1]), np.array([0])
-    mean, std = read.predict_and_std(found, new, new)
+    mean, std = found.predicted_with_std(new, new, noise=True)
     unit = found.unit
     expected = found.rows.prior[:-1] @ found.columns.prior[:-1]
     expected += found.rows.prior[-1] + found.columns.prior[-1] + found.noise_variance
     assert std[0] == pytest.approx(np.sqrt(expected) * unit, rel=1e-9)
     assert mean[0] == pytest.approx(found.mean * unit + found.location, rel=1e-12)
-    assert std[0] > read.predict_and_std(found, old, old)[1][0]
+    assert std[0] > found.predicted_with_std(old, old, noise=True)[1][0]
 
 
 def test_folding_a_row_in_is_what_the_fit_did_with_it():
     X, i, j = rated(100, 60)
     data = sorted_cells(X, i, j)
     found = fitted(data, looping=TIGHT).posterior
-    again = read.fold_in(found, data.by_rows)
+    again = found.folded_in(data.by_rows)
     np.testing.assert_allclose(again.mean, found.rows.mean, atol=1e-9)
     np.testing.assert_allclose(again.cov, found.rows.cov, atol=1e-9)
 
@@ -333,7 +332,7 @@ def test_artificial_cf_has_rank_five_from_every_start(seed):
     assert found.noise_variance == pytest.approx(1.0, rel=0.05)
     hidden = rng.choice(2000 * 5000, 20_000)
     i, j = hidden // 5000, hidden % 5000
-    mean, std = read.predict_and_std(found.posterior, i, j)
+    mean, std = found.posterior.predicted_with_std(i, j, noise=True)
     x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
     assert np.mean(np.abs(mean - x) < 1.645 * std) == pytest.approx(0.90, abs=0.02)
 
@@ -355,8 +354,8 @@ def test_new_users_are_as_far_off_as_they_say_where_items_are_uncertain(biases):
         given, wanted = np.arange(12), np.arange(12, p)
         values = signal[given] + np.sqrt(s2) * rng.normal(size=12)
         side = RatingsSide(np.array([0, 12]), given.astype(np.int32), values)
-        new = replace(posterior, rows=read.with_columns_uncertain(posterior, side))
-        found, std = read.predict_and_std(new, np.zeros(p - 12, int), wanted, noise=False)
+        new = replace(posterior, rows=posterior.folded_in(side))
+        found, std = new.predicted_with_std(np.zeros(p - 12, int), wanted, noise=False)
         errors.append(((found - signal[wanted]) ** 2).mean())
         variances.append((std**2).mean())
     assert np.mean(errors) == pytest.approx(np.mean(variances), rel=0.1)
@@ -394,7 +393,7 @@ def test_intervals_hold_where_ratings_are_few():
         found = fitted(sorted_cells(X, i, j)).posterior
         hidden = np.nonzero(~seen)
         for posterior, shares in ((found, inside), (factorised(found), alone)):
-            mean, std = read.predict_and_std(posterior, *hidden, noise=False)
+            mean, std = posterior.predicted_with_std(*hidden, noise=False)
             shares.append(np.mean(np.abs(mean - signal[hidden]) < 1.96 * std))
     assert np.mean(alone) < 0.935
     assert np.mean(inside) == pytest.approx(0.95, abs=0.012)

@@ -13,24 +13,22 @@ from bayespca.inference.looping import Looping
 from bayespca.missing.ratings.cells import sorted_side
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.missing.sampled import bins, implicit, kernels
-from bayespca.missing.sampled.bins import binned
-from bayespca.missing.sampled.compiled import by_loops
+from bayespca.missing.sampled import drift, prior
+from bayespca.missing.sampled import step as sweeps
+from bayespca.missing.sampled.compiled import by_loops, implicit_by_loops
 from bayespca.missing.sampled.data import FeaturedRatings, with_features
-from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy
-from bayespca.missing.sampled.drift import DriftDraw
+from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy, canonical
+from bayespca.missing.sampled.drift import DriftDraw, binned
 from bayespca.missing.sampled.fit import SampledModel
-from bayespca.missing.sampled.implicit_loops import by_loops as implicit_by_loops
-from bayespca.missing.sampled.kernels import Chances, DrawTask
-from bayespca.missing.sampled.moments import canonical
 from bayespca.missing.sampled.prior import (
     LinearMean,
     SampledPrior,
     drawn_linear,
     drawn_nu,
     drawn_prior,
+    implicit_by_numpy,
 )
-from bayespca.missing.sampled.step import SampledProblem, generator, swept
+from bayespca.missing.sampled.step import Chances, DrawTask, SampledProblem, generator, swept
 from cases import EVERY_CASE
 from oracles import sampled as oracle
 
@@ -78,7 +76,7 @@ def test_the_loops_compute_what_numpy_does(biases, own_noise):
     task = DrawTask(rng.normal(size=(M, K)), weights, precision, pull, *noise)
     gamma = rng.gamma(2.0, size=N) if own_noise else np.empty(0)
     old, chances = rng.normal(size=(N, K)), Chances(rng.normal(size=(N, K)), gamma)
-    one, other = (draw(side, task, old, chances) for draw in (kernels.by_numpy, by_loops))
+    one, other = (draw(side, task, old, chances) for draw in (sweeps.by_numpy, by_loops))
     for mine, theirs in zip(one, other, strict=True):
         np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-9)
     z = task.other.copy()
@@ -133,7 +131,7 @@ def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatc
     Cases have p features on each side or none, drifts or none, and indicators of what is rated (by
     NumPy or by loops) or none.
     """
-    monkeypatch.setattr(implicit, "MANY", many)
+    monkeypatch.setattr(prior, "MANY", many)
     problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
     rng, count = np.random.default_rng(1), 5000 if EVERY_CASE else 2000
     i, j = (a.astype(np.int32) for a in np.nonzero(np.random.default_rng(0).random(shape) < 0.7))
@@ -143,22 +141,22 @@ def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatc
     # Two levels resolve these times, and some ratings share a time.
     times = np.random.default_rng(3).choice([0.0, 0.02, 0.03, 1.0], i.size) if drifts else None
     drifting = oracle.runs(i, times, (1, 2)) if drifts else ()
-    monkeypatch.setattr(bins, "FINER", 1.01)
-    monkeypatch.setattr(bins, "SHARED", 0.99)
+    monkeypatch.setattr(drift, "FINER", 1.01)
+    monkeypatch.setattr(drift, "SHARED", 0.99)
     if drifts:
         assert data_of(i, j, times, features, times=times).bins.scale.levels == (1, 2)
 
     def drawn():
         return oracle.drawn(features, K, INFORMATIVE, rng, rated, drifting)
 
-    prior = [oracle.looked_at(drawn()) for _ in range(count)]
+    before = [oracle.looked_at(drawn()) for _ in range(count)]
     now, found = drawn(), []
     for sweep in range(count):
         x = oracle.ratings(now, i, j, rng, biases=biases, drifting=drifting)
         data = data_of(i, j, x, features, implicit=is_implicit, times=times)
         now = swept(now, data, problem, generator(2, 0, sweep))
         found.append(oracle.looked_at(now))
-    z = oracle.z_scores(prior, found)
+    z = oracle.z_scores(before, found)
     assert np.abs(z).max() < 5.0, z.round(1)
 
 
@@ -184,7 +182,7 @@ def test_what_is_rated_is_a_feature(side):
     rest *= rated.active[:, None]
     found, left = implicit_by_loops(rest - written @ y, rated, now, noise)
     for one, other in zip(
-        (found, left), implicit.by_numpy(rest - written @ y, rated, now, noise), strict=True
+        (found, left), implicit_by_numpy(rest - written @ y, rated, now, noise), strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-10)
     np.testing.assert_allclose(rest - left, written @ found, atol=1e-10)
@@ -275,8 +273,8 @@ def test_a_seed_is_a_fit():
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
-    monkeypatch.setattr(kernels, "MANY", 1)
-    monkeypatch.setattr(implicit, "MANY", 1)
+    monkeypatch.setattr(sweeps, "MANY", 1)
+    monkeypatch.setattr(prior, "MANY", 1)
     monkeypatch.setattr(parallel, "blas_threads", lambda: 1)
     one = fitted().draws
     monkeypatch.setattr(parallel, "blas_threads", lambda: threads)
@@ -285,8 +283,8 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
 
 def test_sweeps_share_their_work_among_threads(monkeypatch):
     """All loops over ratings in a sweep use threads, including those over the indicators."""
-    monkeypatch.setattr(kernels, "MANY", 1)
-    monkeypatch.setattr(implicit, "MANY", 1)
+    monkeypatch.setattr(sweeps, "MANY", 1)
+    monkeypatch.setattr(prior, "MANY", 1)
     seen, pool = [], parallel.ThreadPoolExecutor
 
     def watched(threads):

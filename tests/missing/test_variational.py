@@ -17,13 +17,15 @@ from bayespca.lowrank.observing import observed
 from bayespca.lowrank.rows import latent
 from bayespca.lowrank.variational import Hyper
 from bayespca.missing.variational import fit as variational
-from bayespca.missing.variational import settling, switching
+from bayespca.missing.variational import idle
 from bayespca.missing.variational import step as with_holes
-from bayespca.missing.variational.chart import VariationalHolesChart
 from bayespca.missing.variational.data import counts_of
-from bayespca.missing.variational.idle import IdleColumns
 from bayespca.missing.variational.start import random_start, start
-from bayespca.missing.variational.state import VariationalHolesState
+from bayespca.missing.variational.state import (
+    IdleColumns,
+    VariationalHolesChart,
+    VariationalHolesState,
+)
 from oracles.variational import bound
 
 HYPERS = {
@@ -126,7 +128,7 @@ def test_the_bound_is_the_defined_one_in_the_best_coordinates(name):
     moments = moments_of(state, data, hyper)
     x = with_holes.update_latent(state, data, hyper)
     before = with_holes.update_weights(state, x, data, hyper)
-    after, on = settling.settled(before, x.on, data, hyper)
+    after, on = with_holes.settled(before, x.on, data, hyper)
     R = np.linalg.lstsq(before.W, after.W)[0]
     c = np.linalg.lstsq(before.W, after.mu - before.mu)[0]
     assert np.abs(R - np.eye(len(R))).max() > 0.01
@@ -156,7 +158,7 @@ def test_idle_columns_are_columns_like_others():
         for s in (short, long)
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-12)
-    again = switching.made_idle(long, np.arange(H + 3) >= H)
+    again = idle.made_idle(long, np.arange(H + 3) >= H)
     np.testing.assert_allclose(again.idle.variance, short.idle.variance)
     np.testing.assert_array_equal(again.W, short.W)
     assert again.idle.count == 3
@@ -171,7 +173,7 @@ def test_each_update_is_a_maximum(name):
     hyper, rng = HYPERS[name], np.random.default_rng(1)
     data, state = prepared(hyper, sweeps=1)
     if not state.idle.count:  # under a unit prior all are on
-        state = switching.made_idle(state, np.arange(state.b_alpha.size) > 2)
+        state = idle.made_idle(state, np.arange(state.b_alpha.size) > 2)
 
     def changed(value, size=1e-2):
         return value * (1 + size * rng.normal(size=np.shape(value)))
@@ -225,7 +227,7 @@ def test_the_shift_is_the_best(name):
     moments = moments_of(state, data, hyper)
     x = with_holes.update_latent(state, data, hyper)
     state = with_holes.update_weights(state, x, data, hyper)
-    shifted, _ = settling._shifted(state, x.on, data, hyper)
+    shifted, _ = with_holes._shifted(state, x.on, data, hyper)
     c = np.linalg.lstsq(state.W, shifted.mu - state.mu)[0]
     eye = np.eye(c.size)
     base = defined_bound(shifted, moved(moments, eye, c), data, hyper)

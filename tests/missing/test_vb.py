@@ -10,7 +10,7 @@ import pytest
 
 from bayespca import BayesianPCA, inference
 from bayespca.lowrank.filling import fill
-from bayespca.missing.dense import by_covariance
+from bayespca.missing.dense import start as starts
 from bayespca.missing.dense import step as vb
 from bayespca.missing.dense.start import start
 
@@ -83,7 +83,7 @@ def test_components_too_many_do_not_cost_a_sweep_each(monkeypatch):
 
     A start by the covariance of the features would avoid them; it is switched off here.
     """
-    monkeypatch.setattr(by_covariance, "covariance_pays", lambda sizes, rank: False)
+    monkeypatch.setattr(starts, "covariance_pays", lambda sizes, rank: False)
     _, Y = with_holes(3000, 100, 10, 0.4, noise=0.5)
     run, _, _ = swept(Y, tol=1e-8)
     dropped = int(run.trace.rank[0]) - 10

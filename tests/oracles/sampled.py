@@ -6,7 +6,7 @@ import numpy as np
 
 from bayespca.missing.sampled.drift import DriftDraw
 from bayespca.missing.sampled.prior import LinearMean, NormalPrior
-from bayespca.missing.sampled.step import RatingsDraw
+from bayespca.missing.sampled.step import DrawnSide, RatingsDraw
 
 
 def indicators(i, j, shape):
@@ -32,7 +32,7 @@ def runs(i, times, levels):
 
 def drawn(features, K, prior, rng, rated=(None, None), drifting=()):
     """Draw all parameters from their prior; a Wishart matrix is a sum of squares of draws."""
-    sides, weights, nus, linear, implicit = [], [], [], [], []
+    sides, spread = [], np.zeros((K, K))
     for F, R in zip(features, rated, strict=True):
         size, p = F.shape
         dof = int(K + prior.excess)
@@ -42,55 +42,51 @@ def drawn(features, K, prior, rng, rated=(None, None), drifting=()):
         mean = rng.multivariate_normal(np.zeros(K), cov / prior.beta)
         ridge = float(rng.gamma(1.0))
         B = rng.multivariate_normal(np.zeros(K), cov / ridge, p).reshape(p, K)
-        linear.append(LinearMean(B, ridge))
+        linear, implicit = LinearMean(B, ridge), LinearMean.none(0, K)
         theta = F @ B + rng.multivariate_normal(mean, cov, size)
-        if R is None:
-            implicit.append(LinearMean.none(0, K))
-        else:
+        if R is not None:
             ridge = float(rng.gamma(1.0))
             Y = rng.multivariate_normal(np.zeros(K), cov / ridge, R.shape[1])
-            implicit.append(LinearMean(Y, ridge))
+            implicit = LinearMean(Y, ridge)
             theta = theta + R @ Y
-        sides.append((theta, NormalPrior(mean, precision)))
-        nus.append(float(rng.choice(prior.nus)))
-        weights.append(rng.gamma(0.5 * nus[-1], 2 / nus[-1], size))
+        nu = float(rng.choice(prior.nus))
+        weights = rng.gamma(0.5 * nu, 2 / nu, size)
+        normal = NormalPrior(mean, precision)
+        sides.append(DrawnSide(theta, weights, nu, normal, linear, implicit, spread))
     tau = float(rng.gamma(prior.a_tau, 1 / prior.b_tau))
-    (rows, row_prior), (columns, column_prior) = sides
-    of_both = row_prior, column_prior, tau
-    spread = np.zeros((K, K)), np.zeros((K, K))
     precision = rng.gamma(prior.a_drift, 1 / prior.b_drift, len(drifting))
     effects = [
         rng.normal(size=len(there)) / np.sqrt(p)
         for (there, _), p in zip(drifting, precision, strict=True)
     ]
-    drift = DriftDraw(tuple(effects), precision)
-    return RatingsDraw(rows, columns, *weights, *of_both, *nus, *linear, *implicit, *spread, drift)
+    return RatingsDraw(*sides, tau, DriftDraw(tuple(effects), precision))
 
 
 def ratings(draw, i, j, rng, *, biases, drifting=()):
     """Draw the ratings of some cells given the parameters."""
-    H = draw.rows.shape[1] - biases
-    mean = np.sum(draw.rows[i, :H] * draw.columns[j, :H], axis=1)
+    a, b = draw.rows.theta, draw.columns.theta
+    H = a.shape[1] - biases
+    mean = np.sum(a[i, :H] * b[j, :H], axis=1)
     if biases:
-        mean = mean + draw.rows[i, -1] + draw.columns[j, -1]
+        mean = mean + a[i, -1] + b[j, -1]
     for (_, places), effects in zip(drifting, draw.drift.effects, strict=True):
         mean = mean + effects[places]
-    noise = 1 / (draw.tau * draw.row_weights[i] * draw.column_weights[j])
+    noise = 1 / (draw.tau * draw.rows.weights[i] * draw.columns.weights[j])
     return mean + np.sqrt(noise) * rng.normal(size=i.size)
 
 
 def looked_at(draw):
     """Functions of every parameter to compare, transformed so that their variances exist."""
-    a, b = draw.rows, draw.columns
+    a, b = draw.rows.theta, draw.columns.theta
     return [
         np.log(draw.tau),
         *(np.tanh(a[0]), np.tanh(b[-1])),
         *(np.tanh(a[0] * a[1]), np.tanh(b[0] * b[0])),
-        np.log(np.linalg.slogdet(draw.row_prior.precision)[1] ** 2 + 1),
-        np.log(np.trace(draw.column_prior.precision)),
-        *(np.tanh(draw.row_prior.mean), np.tanh(draw.column_prior.mean)),
-        *(np.log(draw.row_weights[0]), np.log(draw.column_weights[0])),
-        *(np.log(draw.row_nu), np.log(draw.column_nu)),
+        np.log(np.linalg.slogdet(draw.rows.prior.precision)[1] ** 2 + 1),
+        np.log(np.trace(draw.columns.prior.precision)),
+        *(np.tanh(draw.rows.prior.mean), np.tanh(draw.columns.prior.mean)),
+        *(np.log(draw.rows.weights[0]), np.log(draw.columns.weights[0])),
+        *(np.log(draw.rows.nu), np.log(draw.columns.nu)),
         *(np.tanh(x.weights.ravel()) for x in _linear(draw)),
         *(x.ridge / (1 + x.ridge) for x in _linear(draw) if len(x.weights)),
         np.tanh(a[0, 0] * b[0, 0] + a[0, -1] + b[0, -1]),
@@ -100,7 +96,7 @@ def looked_at(draw):
 
 
 def _linear(draw):
-    return draw.row_linear, draw.column_linear, draw.row_implicit, draw.column_implicit
+    return [f for side in (draw.rows, draw.columns) for f in (side.linear, side.implicit)]
 
 
 def z_scores(independent, chain, batches=20):

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import Identifiers, Input
-from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.partitions import is_dask
@@ -146,12 +145,12 @@ def _cells(part: Frame, items: Identifiers) -> UserCells:
     columns = _identifiers.places(_ids(part, "item"), items, "items").astype(np.int32)
     shape = (users.size, items.size)
     means, _ = _ratings.averaged(rows, columns, _numbers(part), shape)
-    side = RatingsSide(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data)
-    return UserCells(users, side)
+    starts, other = means.indptr.astype(np.int64), means.indices.astype(np.int32)
+    return UserCells(starts, other, means.data, users)
 
 
 def _counts(cells: UserCells) -> _Counts:
-    return _Counts([cells.users.size], cells.side.values.size)
+    return _Counts([cells.users.size], cells.values.size)
 
 
 # --- after the fit -----------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayespca.arrays.namespaces import is_sparse
-from bayespca.arrays.types import FloatArray, Identifiers, Input
+from bayespca.arrays.types import FloatArray, Identifiers, Input, Sparse
 from bayespca.engines.decomposing import available_memory
 from bayespca.io.feature_files import BETWEEN, FeatureColumns, words_of
-from bayespca.missing.sampled.features import Features, Sparse, sparse_standardized
+from bayespca.missing.sampled.features import Features, sparse_standardized
 
 from . import _identifiers, _ratings
 from ._input_types import is_frame

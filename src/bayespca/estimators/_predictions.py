@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.types import ArrayOrPair, FloatArray, Identifiers, Input, Numbers
-from bayespca.missing.ratings.leaving_out import left_out
+from bayespca.missing.ratings.posterior import left_out
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
 from ._base import F, Iterating

@@ -16,21 +16,19 @@ from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.inference.search import given_up
 from bayespca.lowrank.factors import FactorPrior, Factors
-from bayespca.lowrank.filling import fill
+from bayespca.lowrank.filling import all_kept, fill
 from bayespca.lowrank.holes import IncompleteRows, digests_of_cells
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
-from bayespca.lowrank.observed_spectrum import ObservedSpectrum, spectrum_of_observed
+from bayespca.lowrank.observed_spectrum import spectrum_of_observed
 from bayespca.lowrank.records import NoiseFound, PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
-from bayespca.sources.data import Where, where_of
-from bayespca.sources.errors import UnusableData
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.priors import GivenPrior, Prior
 from bayespca.spectrum.rank_posterior import posterior_of_rank
-from bayespca.spectrum.records import RankPosterior, Status, samples
+from bayespca.spectrum.records import Status, samples
 from bayespca.spectrum.solving import borrowed_noise, near_bound
 from bayespca.spectrum.tolerances import (
     GONE,
@@ -41,16 +39,20 @@ from bayespca.spectrum.tolerances import (
     WIDE,
 )
 
-from .by_covariance import ByCovariance, by_covariance
-from .chart import DenseChart
-from .data import HolesTable, table_in_memory
-from .idle import with_more
-from .partitioned import table_on_workers
-from .posterior import for_all_columns, mean_noise, noise_found, scales_from
-from .scales import Beginning, NoiseScales
-from .start import clipped, random_start, start, start_with_all, with_equal_cells, with_one_more
-from .state import DenseProblem, DenseState
-from .step import has_mean, step
+from .data import HolesTable, holes_table
+from .posterior import for_all_columns, has_mean, mean_noise, noise_found, scales_from
+from .scales import NoiseScales, first_scales
+from .start import (
+    ByCovariance,
+    by_covariance,
+    clipped,
+    random_start,
+    start,
+    with_equal_cells,
+    with_one_more,
+)
+from .state import DenseChart, DenseProblem, DenseState, with_more
+from .step import step
 
 # Most steps from each of several starts, and the relative fall of the free energy at which they
 # end: by then ranks have settled, and it is clear which start is best.
@@ -96,31 +98,6 @@ def fit(
         return inference.fit(model, table, looping)
 
 
-def holes_table(
-    X: Array,
-    *,
-    noise: NoiseModel = ISOTROPIC,
-    error_std: FloatArray | None = None,
-    rounded: bool = False,
-    **how: bool,
-) -> HolesTable:
-    """Table of a float matrix with NaN in its holes; it stays in memory, on a device or on Dask.
-
-    Rows and columns without any value take no part: rows get the prior's scores, columns the
-    prior's loadings. If columns have noise of their own, those that do not vary take no part
-    either. `how` holds `center` and `scale`.
-    """
-    options: dict[str, Any] = {**how, "noise": noise}
-    if where_of(X) is not Where.PARTITIONS:
-        return table_in_memory(X, error_std=error_std, rounded=rounded, **options)
-    if noise.cells or error_std is not None:
-        raise UnusableData(
-            "noise='student-cells' is for data in memory: for a Dask collection use 'student', "
-            "which weighs whole rows, or 'both', or pass X.compute() if it fits into memory."
-        )
-    return table_on_workers(X, rounded=rounded, **options)
-
-
 @dataclass(frozen=True)
 class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     """The problem of a closed form for a table with holes; `init` and `engine` as in `BayesianPCA`.
@@ -144,8 +121,13 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return self.init == "closed"
 
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
-        starts = self._starts_of_cells if self.noise.cells else self._starts
-        begun = starts(data, rng)
+        if self.noise.cells:
+            # States found with equal noise of cells, with gross errors and with these clipped.
+            equal = replace(self, noise=replace(self.noise, cells=False))
+            tables = (data, replace(data, rows=clipped(data.rows)))
+            begun = [with_equal_cells(equal.start(table, rng), data.rows) for table in tables]
+        else:
+            begun = self._starts(data, rng)
         return begun[0] if len(begun) == 1 else self._best_of(begun, data)
 
     def _best_of(self, begun: list[DenseState], data: HolesTable) -> DenseState:
@@ -159,7 +141,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         runs: list[Run[DenseState]] = []
         short = partial(
             run,
-            partial(_step, self, data),
+            lambda state: self.step(state, data),
             max_iter=WARMING,
             tol=CALM_ENOUGH,
             chart=self.chart(data),
@@ -171,18 +153,15 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             best = min(best, best_of(runs).free_energy)
         return best_of(runs).state
 
-    def _starts_of_cells(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
-        """States found with equal noise of cells, with gross errors and with these clipped."""
-        equal = replace(self, noise=replace(self.noise, cells=False))
-        tables = (data, replace(data, rows=clipped(data.rows)))
-        return [with_equal_cells(equal.start(table, rng), data.rows) for table in tables]
-
     def _starts(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
         rows = data.rows
         units = None if data.errors is None else data.errors.rows
         row_units = None if units is None else 1 / units
-        begin = Beginning(rows, self.noise, data.relative_units, row_units, self.estimate)
-        starts = begin.starts() if self.begin is None else [scales_from(self.begin, data, self)]
+        if self.begin is None:
+            own_units = data.relative_units, row_units
+            starts = first_scales(rows, self.noise, self.estimate, *own_units)
+        else:
+            starts = [scales_from(self.begin, data, self)]
         begun = [replace(self._start(rows, scales, rng), scales=scales) for scales in starts]
         known = data.errors is not None and data.errors.cells is not None
         return [with_equal_cells(state, rows) for state in begun] if known else begun
@@ -204,8 +183,11 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         if self.prunes or self.keeps_all:
             begin = start(rows, self, filled)
             return begin if noise is None else replace(begin, noise_variance=noise)
+        # All components that the method might keep are at full strength, before they shrink.
         plan = replace(self.form, n_components=None)
-        return start_with_all(rows, self, filled, plan, engine=self.engine)
+        right, spread, s2 = all_kept(filled, rows, plan, most=self.most, engine=self.engine)
+        s2 = max(s2, LEAST_NOISE_WITH_HOLES)
+        return start(rows, self, replace(filled, right=right, spread=spread, noise_variance=s2))
 
     def _way(
         self, rows: IncompleteRows, scales: NoiseScales, *, rank: int, noise_variance: float
@@ -245,13 +227,25 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def moves(self, data: HolesTable) -> Sequence[Move[DenseState]]:
         if not self.prunes:
             return []
-        return [Move(partial(self._less, data=data), partial(self._more, data=data))]
 
-    def _less(self, state: DenseState, data: HolesTable) -> DenseState | None:
-        if not state.rank:
-            return None
-        found = self._with_rank(state, state.rank - 1, data)
-        return state.without(state.rank - 1) if found is None else found
+        def less(state: DenseState) -> DenseState | None:
+            if not state.rank:
+                return None
+            found = self._with_rank(state, state.rank - 1, data)
+            return state.without(state.rank - 1) if found is None else found
+
+        def more(state: DenseState) -> DenseState | None:
+            if state.rank >= self.most:
+                return None
+            new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
+            found = self._with_rank(new, new.rank, data)
+            if found is not None:
+                return found
+            for _ in range(BEFORE_JUDGED):
+                new, _ = lenient.step(new, data)
+            return new
+
+        return [Move(less, more)]
 
     def _with_rank(self, state: DenseState, rank: int, data: HolesTable) -> DenseState | None:
         """The state with another rank, by EM over the covariance; None if that does not pay."""
@@ -259,17 +253,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         way = self._way(rows, state.scales, rank=state.rank, noise_variance=noise)
         found = None if way is None else way.with_rank(state, rank)
         return None if found is None else replace(found, scales=state.scales)
-
-    def _more(self, state: DenseState, data: HolesTable) -> DenseState | None:
-        if state.rank >= self.most:
-            return None
-        new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
-        found = self._with_rank(new, new.rank, data)
-        if found is not None:
-            return found
-        for _ in range(BEFORE_JUDGED):
-            new, _ = lenient.step(new, data)
-        return new
 
     def grown(self, state: DenseState, data: HolesTable) -> DenseState | None:
         """The state with more components if VB has a given prior and none is idle; else None."""
@@ -330,37 +313,30 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             posterior, run.state.scales.applied(data.rows), data.live, data.n_samples
         )
         noise = noise_found(run.state, data, self)
-        ranks = self._ranks(shown, posterior, noise.per_component)
+        # Probabilities of the number of components are at the posterior's noise if that was given.
+        given = self._given_noise is not None and not self.borrows_noise
+        ranks = posterior_of_rank(
+            shown.spectrum,
+            noise_variance=posterior.noise_variance / shown.share if given else None,
+            per_component=noise.per_component,
+        )
+        # Advice on a rank near its limit, as for complete data; none if noise is given or zero.
+        status, least = found.status, self.least_noise
+        if not (least is None or self.exactly or run.state.noise_variance <= least * (1 + 1e-6)):
+            bound = self.form.method.prior(*self.factors.shape, np.inf)
+            status = status + near_bound(bound, run.state.rank)
         return extended(
             found,
             PCAFit,
             spectrum=spectrum_as_if_complete(gamma, (data.live.size, M), posterior.noise_variance),
             shrunk_singular_values=np.sqrt(M * variances),
             rank_posterior=ranks.probabilities if ranks.determined else np.empty(0),
-            status=found.status + self._near_bound(run.state),
+            status=status,
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
             noise=noise,
             left_out=left_out(shown.spectrum, ranks, gamma.size, posterior.noise_variance),
         )
-
-    def _near_bound(self, state: DenseState) -> Status:
-        """Advice on a rank near its limit, as for complete data; none if noise is given or zero."""
-        least = self.least_noise
-        if least is None or self.exactly or state.noise_variance <= least * (1 + 1e-6):
-            return Status()
-        return near_bound(self.form.method.prior(*self.factors.shape, np.inf), state.rank)
-
-    def _ranks(
-        self,
-        shown: ObservedSpectrum,
-        posterior: HolesPosterior,
-        per_component: float,
-    ) -> RankPosterior:
-        """Probabilities of the number of components, at the posterior's noise if that was given."""
-        given = self._given_noise is not None and not self.borrows_noise
-        noise = posterior.noise_variance / shown.share if given else None
-        return posterior_of_rank(shown.spectrum, noise_variance=noise, per_component=per_component)
 
 
 def dense_model(
@@ -433,7 +409,3 @@ def _factor_prior(prior: Prior) -> FactorPrior:
     if np.isinf(c2) and family != PB_A:
         c2 = WIDE
     return FactorPrior("given", c2, 1.0) if m >= l else FactorPrior("given", 1.0, c2)
-
-
-def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[DenseState, Info]:
-    return model.step(state, data)

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.signs import signs_of
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank.cells import CellScales
+from bayespca.lowrank.holes import IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import NoiseFound
-from bayespca.lowrank.rows import Columns
+from bayespca.lowrank.rows import Columns, sums_over_rows
 from bayespca.lowrank.scales import Scales, nats_per_component, probability_of_outlier
 from bayespca.lowrank.tails import NORMAL, Tails
-from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
 
 from .data import HolesTable
 from .scales import NoiseScales, in_units
-from .state import DenseProblem, DenseState, mean_squares_of_rows
+from .state import DenseProblem, DenseState
 
 
 def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem) -> HolesPosterior:
@@ -78,7 +80,11 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
     known = table.errors is not None and table.errors.columns is not None
     if problem.noise.columns or known:
         features = np.zeros(table.live.size)
-        features[table.live] = of_columns * _mean_of_rows(state, table)
+        mean = scales.mean_of_rows
+        if rows is not None and table.errors is not None and table.errors.rows is not None:
+            # Known errors of rows are included.
+            mean = float(rows.variance.mean())
+        features[table.live] = of_columns * mean
         found = replace(found, features=features)
     if rows is not None:
         mean = float(of_columns.mean())
@@ -120,14 +126,6 @@ def _learned(
     return in_units(problem.estimate, counts * relative, counts, units).at_unit_scale()
 
 
-def _mean_of_rows(state: DenseState, table: HolesTable) -> float:
-    """Mean noise variance of rows, apart from that of columns, with known errors included."""
-    rows = state.scales.rows
-    if rows is None or table.errors is None or table.errors.rows is None:
-        return state.scales.mean_of_rows
-    return float(rows.variance.mean())
-
-
 def _of_rows(values: FloatArray, others: float, table: HolesTable) -> FloatArray:
     """Values of rows in the order of the data; rows without any cell get `others`."""
     found = np.full((table.n_samples, *values.shape[1:]), others)
@@ -135,3 +133,30 @@ def _of_rows(values: FloatArray, others: float, table: HolesTable) -> FloatArray
     places = np.arange(table.n_samples)[kept]
     found[places[table.rows.places]] = values
     return found
+
+
+def has_mean(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> NDArray[np.bool_]:
+    """Whether each component has a mean beyond its spread; other means shrink with every sweep."""
+    if problem.prunes or problem.keeps_all:
+        return np.ones(state.rank, dtype=np.bool_)
+    H, family = state.rank, problem.factors.family
+    b, b_cov = to_numpy(state.b)[:, :H], to_numpy(state.b_cov)[:, :H, :H]
+    mean_b, spread_b = np.einsum("jh,jh->h", b, b), np.einsum("jhh->h", b_cov)
+    mean_a = mean_squares_of_rows(state, data, integrated=False)
+    spread_a = np.zeros(H)
+    if family.integrates_a:
+        spread_a = mean_squares_of_rows(state, data, integrated=True) - mean_a
+    large = (mean_b > VANISHING * spread_b) & (mean_a > VANISHING * spread_a)
+    return np.asarray(large & (mean_a > 0) & (mean_b > 0))
+
+
+def mean_squares_of_rows(
+    state: DenseState, data: IncompleteRows, *, integrated: bool
+) -> FloatArray:
+    """Mean of ⟨a²⟩ over the rows, about their mean; without `integrated`, of posterior means."""
+    data, columns = state.scales.applied(data), state.columns(integrated=integrated)
+    sums = sums_over_rows(data, columns, share=data.share, root=state.scales.root)
+    H, everything = state.rank, to_numpy(sums.everything)
+    total = everything[H, H]
+    mean = everything[:H, H] / total * data.centred
+    return np.asarray((np.diag(everything)[:H] - total * mean**2) / data.freedom)

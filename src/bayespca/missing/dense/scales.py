@@ -22,7 +22,7 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.cells import CellScales
-from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
+from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
 from bayespca.lowrank.tails import Tails
@@ -53,10 +53,6 @@ class NoiseScales:
     def root(self) -> FloatArray | None:
         """Numbers by which columns are divided."""
         return None if self.columns is None else np.sqrt(self.columns.variance)
-
-    @property
-    def column_precision(self) -> float | FloatArray:
-        return 1.0 if self.columns is None else self.columns.precision
 
     def applied(self, data: IncompleteRows) -> IncompleteRows:
         """The data with the weights of rows and cells; `root` is still to be applied."""
@@ -101,14 +97,6 @@ class NoiseScales:
             np.ones(p) if columns is None else np.sqrt(columns.precision),
         )
 
-    @property
-    def sizes(self) -> tuple[float, float, float]:
-        """Sizes of the variances of rows, columns and cells, by which `at_unit_scale` divides."""
-        rows, columns, cells = (
-            1.0 if side is None else side.size for side in (self.rows, self.columns, self.cells)
-        )
-        return rows, columns, cells
-
     def at_unit_scale(self) -> NoiseScales:
         """The scales with variances of rows, columns and cells of size 1 each."""
         return replace(
@@ -140,66 +128,43 @@ class NoiseScales:
         return mean * float((self.columns.variance * self.units).mean())
 
 
-def shares(rows: Scales, centred: bool) -> FloatArray:
-    return RowWeights.of(rows.precision, centred=centred).shares
+def first_scales(
+    data: IncompleteRows,
+    noise: NoiseModel,
+    estimate: Estimate,
+    units: FloatArray,
+    row_units: FloatArray | None,
+) -> list[NoiseScales]:
+    """Scales as if the data were pure noise, so that components exceed it, and equal scales.
 
-
-@dataclass(frozen=True, eq=False)
-class Beginning:
-    """Everything that the starts of scales depend on.
-
-    `noise` says what has noise of its own. In `units` and `row_units` (None for ones) the variances
-    of columns and of rows share a prior. `estimate` finds variances from squares.
+    Steps cannot cross every rank, and either start may lie on the wrong side. `noise` says what has
+    noise of its own. In `units` and `row_units` (None for ones) the variances of columns and of
+    rows share a prior.
     """
-
-    data: IncompleteRows
-    noise: NoiseModel
-    units: FloatArray
-    row_units: FloatArray | None
-    estimate: Estimate
-
-    def starts(self) -> list[NoiseScales]:
-        """Scales as if the data were pure noise, so that components exceed it, and equal scales.
-
-        Steps cannot cross every rank, and either start may lie on the wrong side.
-        """
-        return [
-            NoiseScales(rows, columns, self.units, None, self.row_units)
-            for columns in self._of_columns()
-            for rows in self._of_rows(columns)
-        ]
-
-    def _of_columns(self) -> list[Scales | None]:
-        data, equal = self.data, given(1 / self.units)
-        if not self.noise.columns:
-            return [None if np.ptp(self.units) == 0 else equal]
+    of_columns: list[Scales | None] = [None if np.ptp(units) == 0 else given(1 / units)]
+    if noise.columns:
         counts = np.maximum(data.column_counts - data.centred, 1)
         squares = np.maximum(data.squares, counts * LEAST_NOISE_WITH_HOLES)
-        return [
-            in_units(self.estimate, squares, counts, self.units).at_unit_scale(),
-            given(_limited(1 / self.units)).at_unit_scale(),
+        logs, most = np.log(1 / units), np.log(MOST_UNEQUAL)
+        logs = np.clip(logs, logs.mean() - most, logs.mean() + most)
+        of_columns = [
+            in_units(estimate, squares, counts, units).at_unit_scale(),
+            given(np.exp(logs)).at_unit_scale(),
         ]
-
-    def _of_rows(self, columns: Scales | None) -> list[Scales | None]:
-        data = self.data
-        units = np.ones(data.shape[0]) if self.row_units is None else self.row_units
-        equal = given(1 / units)
-        if not self.noise.rows:
-            return [None if self.row_units is None else equal]
-        root = 1.0 if columns is None else np.sqrt(columns.variance)
-        counts = data.row_counts
-        squares = np.maximum(data.squares_of_rows(root), counts * LEAST_NOISE_WITH_HOLES)
-        return [
-            in_units(self.estimate, squares, counts, units).at_unit_scale(),
-            equal.at_unit_scale(),
-        ]
-
-
-def _limited(variances: FloatArray) -> FloatArray:
-    """Variances within a factor of `MOST_UNEQUAL` of their geometric mean."""
-    logs = np.log(variances)
-    middle, most = logs.mean(), np.log(MOST_UNEQUAL)
-    return np.asarray(np.exp(np.clip(logs, middle - most, middle + most)))
+    found = []
+    for columns in of_columns:
+        of_rows = [None if row_units is None else given(1 / row_units)]
+        if noise.rows:
+            own = np.ones(data.shape[0]) if row_units is None else row_units
+            root = 1.0 if columns is None else np.sqrt(columns.variance)
+            squares = data.squares_of_rows(root)
+            squares = np.maximum(squares, data.row_counts * LEAST_NOISE_WITH_HOLES)
+            of_rows = [
+                in_units(estimate, squares, data.row_counts, own).at_unit_scale(),
+                given(1 / own).at_unit_scale(),
+            ]
+        found += [NoiseScales(rows, columns, units, None, row_units) for rows in of_rows]
+    return found
 
 
 def in_units(

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, device, to_numpy
 from bayespca.arrays.packing import packed, turned
@@ -35,21 +34,24 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank.cells import best_cells
-from bayespca.lowrank.holes import Holes, IncompleteRows
+from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
 from bayespca.lowrank.kernels import given_gram
 from bayespca.lowrank.moments import FactorMoments
-from bayespca.lowrank.rows import RowSums, misfits_of_rows, sums_over_rows
+from bayespca.lowrank.rows import RowMisfits, RowSums, misfits_of_rows, sums_over_rows
+from bayespca.lowrank.scales import Scales
 from bayespca.lowrank.weighing import squares_of_cells
-from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
-from .dropping import Before, Turn, with_components_that_pay
-from .energy import Parts, with_best_noise
-from .idle import gain_of_idle, squares_of_idle, update_idle
-from .row_noise import RowTask, best_rows
-from .state import DenseProblem, DenseState, mean_squares_of_rows
+from .energy import Before, Parts, Turn, with_best_noise, with_components_that_pay
+from .scales import in_units
+from .state import DenseProblem, DenseState, gain_of_idle, squares_of_idle, update_idle
 
 # Largest factor by which a change of the noise is extrapolated.
 FURTHEST = 16.0
+# Updates of the rows' scales in each sweep; each changes the shares that the next one sees.
+ROUNDS = 3
+# From this many rows on there is one update only, as it takes as long as a sweep.
+MANY_ROWS = 5000
 
 
 def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tuple[DenseState, Info]:
@@ -79,7 +81,8 @@ def _squares(
     squares = data.squares
     if weights is not None and data.rounding is not None:
         squares = squares + data.rounding * weights
-    return squares * state.scales.column_precision
+    columns = state.scales.columns
+    return squares if columns is None else squares * columns.precision
 
 
 def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
@@ -101,23 +104,43 @@ def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> Den
 
 
 def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """The state with the best noise of rows for its columns, if rows have their own."""
-    scales = state.scales
-    if scales.rows is None or not problem.noise.rows:
+    """The state with the best noise of rows for its columns, if rows have their own.
+
+    r(u) minimises the free energy for given columns, with A at its best for each. The mean of zᵢ
+    does not depend on uᵢ, and its covariance is in units of uᵢ, so that
+
+        F(u) = Σᵢ [½wᵢQᵢ + ½nᵢ⟨log uᵢ⟩ + shareᵢgᵢ] + KL
+
+    with Qᵢ the misfit of a row at that mean, and gᵢ what the row tells about its scores. Given the
+    shares, 1/uᵢ has a gamma distribution in which Qᵢ, corrected for the derivative of the shares,
+    is the sum of nᵢ squares. Updates are repeated; one that does not lower F is discarded.
+    """
+    scales, rows = state.scales, state.scales.rows
+    if rows is None or not problem.noise.rows:
         return state
     found = misfits_of_rows(scales.applied_to_cells(data), state.columns(), root=scales.root)
     if state.idle is not None:
         found = found._replace(gain=found.gain + gain_of_idle(state, data, problem))
-    task = RowTask(
-        found,
-        data.row_counts,
-        centred=data.centred,
-        estimate=problem.estimate,
-        least=LEAST_NOISE_WITH_HOLES / state.noise_variance,
-        is_free=problem.scale_is_free,
-        units=np.ones(data.shape[0]) if scales.row_units is None else scales.row_units,
-    )
-    return replace(state, scales=replace(scales, rows=best_rows(scales.rows, task)))
+    counts, least = data.row_counts, LEAST_NOISE_WITH_HOLES / state.noise_variance
+    units = np.ones(data.shape[0]) if scales.row_units is None else scales.row_units
+    energy = _energy_of_rows(rows, found, data)
+    for _ in range(ROUNDS if counts.size < MANY_ROWS else 1):
+        w = rows.precision
+        slope = data.centred * (found.gain - found.gain @ w / w.sum()) / w.sum()
+        squares = np.maximum(found.squares - 2 * slope, 0.1 * found.squares)
+        squares = np.maximum(squares, counts * least)
+        new = in_units(problem.estimate, squares, counts, units, is_free=problem.scale_is_free)
+        new_energy = _energy_of_rows(new, found, data)
+        if not new_energy < energy:
+            break
+        rows, energy = new, new_energy
+    return replace(state, scales=replace(scales, rows=rows))
+
+
+def _energy_of_rows(rows: Scales, found: RowMisfits, data: IncompleteRows) -> float:
+    share = RowWeights.of(rows.precision, centred=data.centred).shares
+    total = 0.5 * float(rows.precision @ found.squares + data.row_counts @ rows.log_variance)
+    return total + float(share @ found.gain) + rows.divergence
 
 
 def with_best_cells(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
@@ -165,18 +188,12 @@ def _update_columns(
         if alone is not None:
             b_cov[:, H, H], log_dets = alone, xp.log(alone)
     if not data.centred:
-        b, b_cov = _with_known_mean(b, b_cov)
+        # The mean is known to be 0.
+        mean, cov = b, b_cov
+        b = xp.zeros((p, H + 1), dtype=mean.dtype, device=device(mean))
+        b_cov = xp.zeros((p, H + 1, H + 1), dtype=mean.dtype, device=device(mean))
+        b[:, :H], b_cov[:, :H, :H] = mean, cov
     return _Loadings(b, b_cov, xp.sum(log_dets))
-
-
-def _with_known_mean(b: Array, b_cov: Array) -> tuple[Array, Array]:
-    """Moments of (b, 0) from those of b."""
-    xp, place = array_namespace(b), device(b)
-    p, H = b.shape
-    mean = xp.zeros((p, H + 1), dtype=b.dtype, device=place)
-    cov = xp.zeros((p, H + 1, H + 1), dtype=b.dtype, device=place)
-    mean[:, :H], cov[:, :H, :H] = b, b_cov
-    return mean, cov
 
 
 def _settled(
@@ -188,13 +205,16 @@ def _settled(
     xp = array_namespace(sums.second)
     p, H, family = data.shape[1], state.rank, problem.factors.family
     b = found.b[:, :H]
+    # Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column, with b̃ at its mean.
+    fitted = xp.matmul(sums.second, found.b[:, :, None])[:, :, 0]
+    misfit = xp.sum((fitted - 2 * sums.cross) * found.b, axis=1)
     Sbb = b.T @ b + xp.sum(found.b_cov[:, :H, :H], axis=0)
     everything, Sbb, log_det_a, log_det_b, misfit, spread, weights = brought(
         sums.everything,
         Sbb,
         sums.log_det,
         found.log_det,
-        _misfit(found, sums),
+        misfit,
         xp.sum(found.b_cov * sums.second, axis=(1, 2)),
         sums.second[:, H, H],
     )
@@ -251,28 +271,3 @@ def _reach(parts: Parts, sums: RowSums, state: DenseState, problem: DenseProblem
         left, residuals, counts = (x.sum(keepdims=True) for x in (left, residuals, counts))
     made = (residuals - left) / (parts.noise_variance * np.maximum(counts, 1))
     return np.asarray(1 / (1 - np.clip(made, 0, 1 - 1 / FURTHEST)))
-
-
-def _misfit(found: _Loadings, sums: RowSums) -> Array:
-    """Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column, with b̃ at its mean."""
-    xp = array_namespace(sums.second)
-    fitted = xp.matmul(sums.second, found.b[:, :, None])[:, :, 0]
-    return xp.sum((fitted - 2 * sums.cross) * found.b, axis=1)
-
-
-# --- results of sweeps --------------------------------------------------------------------------
-
-
-def has_mean(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> NDArray[np.bool_]:
-    """Whether each component has a mean beyond its spread; other means shrink with every sweep."""
-    if problem.prunes or problem.keeps_all:
-        return np.ones(state.rank, dtype=np.bool_)
-    H, family = state.rank, problem.factors.family
-    b, b_cov = to_numpy(state.b)[:, :H], to_numpy(state.b_cov)[:, :H, :H]
-    mean_b, spread_b = np.einsum("jh,jh->h", b, b), np.einsum("jhh->h", b_cov)
-    mean_a = mean_squares_of_rows(state, data, integrated=False)
-    spread_a = np.zeros(H)
-    if family.integrates_a:
-        spread_a = mean_squares_of_rows(state, data, integrated=True) - mean_a
-    large = (mean_b > VANISHING * spread_b) & (mean_a > VANISHING * spread_a)
-    return np.asarray(large & (mean_a > 0) & (mean_b > 0))

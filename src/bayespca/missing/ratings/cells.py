@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Sparse
 
 Indices = NDArray[np.int32]
 Starts = NDArray[np.int64]
@@ -64,6 +65,10 @@ class RatingsSide:
         for cells, rows in self._chunks():
             total += float(np.einsum("ck,ck->", a[rows], b[self.other[cells]]))
         return total
+
+    def matrix(self, values: FloatArray, m: int) -> Sparse:
+        """Sparse matrix with m columns that has a value in each cell."""
+        return scipy.sparse.csr_array((values, self.other, self.starts), shape=(self.n_rows, m))
 
     def products(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """aᵢᵀbⱼ of each cell, for vectors a of rows and b of columns."""

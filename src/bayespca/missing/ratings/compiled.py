@@ -47,7 +47,8 @@ def _rows(cells, given, ridge, s2, edge, out):  # type: ignore[no-untyped-def]
     L = np.empty((K, K))
     for i in range(low, high):
         log_dets[i] = _factorize(L, G[i - low], ridge, s2)
-        _solve(L, r[i - low], s2, mean[i])
+        _forward(L, r[i - low], s2, mean[i])
+        _backward(L, mean[i])
         if cov.shape[0]:
             _invert(L, cov[i])
             fits[i] = _fit(mean[i], cov[i], r[i - low], G[i - low])
@@ -101,13 +102,6 @@ def _factorize(L, G, ridge, s2):  # type: ignore[no-untyped-def]
             L[g, h] = np.sqrt(total) if g == h else total / L[h, h]
         log_det -= 2 * np.log(L[g, g])
     return log_det
-
-
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _solve(L, r, s2, out):  # type: ignore[no-untyped-def]
-    """(LLᵀ)⁻¹r/σ²"""
-    _forward(L, r, s2, out)
-    _backward(L, out)
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})

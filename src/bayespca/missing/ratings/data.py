@@ -15,8 +15,17 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import FloatArray, Numbers
 
 from .cells import Indices, RatingsSide, sorted_side
-from .kernels import RatingsRegressors, RatingsRows, RowsTask, quadratic, regressors, updated
-from .spread import Known, covariances_of_rows, information_of_columns
+from .kernels import (
+    Known,
+    RatingsRegressors,
+    RatingsRows,
+    RowsTask,
+    covariances_of_rows,
+    information_of_columns,
+    quadratic,
+    regressors,
+    updated,
+)
 
 
 class SweepTask(NamedTuple):
@@ -52,27 +61,36 @@ class SweepTask(NamedTuple):
 
 
 class SpreadTask(NamedTuple):
-    """Inputs of covariances with the other side integrated out (`spread`): a sweep's task, and
+    """Inputs of covariances with the other side integrated out (`kernels`): a sweep's task, and
     columns whose covariances include the uncertainty of rows.
     """
 
     task: SweepTask
     columns: Known
 
-    def covariances(self, side: RatingsSide) -> FloatArray:
-        """Covariances of rows with columns integrated out, packed."""
-        return self._rows(side).cov
-
-    def information(self, side: RatingsSide) -> FloatArray:
-        """Information that these rows give about each column, packed."""
-        s2, biases = self.task.s2, self.task.biases
-        return information_of_columns(side, self._rows(side), self.columns, s2, biases=biases)
-
-    def _rows(self, side: RatingsSide) -> Known:
+    def rows(self, side: RatingsSide) -> Known:
+        """Rows, with columns integrated out in their covariances."""
         s2, biases, found = self.task.s2, self.task.biases, self.task.rows(side)
         rows = Known(found.mean, found.cov, self.task.prior_a)
         cov = covariances_of_rows(side, rows, self.columns, s2, biases=biases)
         return rows._replace(cov=cov)
+
+
+def posterior_of_rows(side: RatingsSide, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
+    """Means and packed covariances of rows."""
+    found = task.rows(side)
+    return found.mean.astype(dtype), found.cov.astype(dtype)
+
+
+def spread_of_rows(side: RatingsSide, task: SpreadTask, dtype: Any) -> Numbers:
+    """Covariances of rows with columns integrated out, packed."""
+    return np.asarray(task.rows(side).cov.astype(dtype))
+
+
+def information(side: RatingsSide, task: SpreadTask) -> FloatArray:
+    """Information that these rows give about each column, packed."""
+    s2, biases = task.task.s2, task.task.biases
+    return information_of_columns(side, task.rows(side), task.columns, s2, biases=biases)
 
 
 class SweptRows(Protocol):
@@ -148,7 +166,7 @@ class RatingsCells(Protocol):
         """Means and packed covariances of all rows, in memory."""
 
     def spread(self, task: SpreadTask) -> FloatArray:
-        """Σ yᵢyᵢᵀ/(σ² + ⟨zⱼᵀCᵢzⱼ⟩) over the cells of each column, packed; see `spread`."""
+        """Σ yᵢyᵢᵀ/(σ² + ⟨zⱼᵀCᵢzⱼ⟩) over the cells of each column, packed; see `kernels`."""
 
     def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
         """Covariances of all rows with columns integrated out, packed, in memory."""
@@ -212,14 +230,13 @@ class Ratings:
         )
 
     def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
-        found = task.rows(self.by_rows)
-        return found.mean.astype(dtype), found.cov.astype(dtype)
+        return posterior_of_rows(self.by_rows, task, dtype)
 
     def spread(self, task: SpreadTask) -> FloatArray:
-        return task.information(self.by_rows)
+        return information(self.by_rows, task)
 
     def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
-        return np.asarray(task.covariances(self.by_rows).astype(dtype))
+        return spread_of_rows(self.by_rows, task, dtype)
 
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
         side = self.by_columns
@@ -286,7 +303,7 @@ class _MatrixHere:
 
     def singular(self, rank: int) -> tuple[FloatArray, FloatArray]:
         n, m = self.shape
-        X = scipy.sparse.csr_matrix((self.values, self.side.other, self.side.starts), shape=(m, n))
+        X = self.side.matrix(self.values, n)
         if rank >= min(n, m) - 1:
             left, gamma, _ = np.linalg.svd(X.toarray(), full_matrices=False)
             return left[:, :rank], gamma[:rank]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Self
 
 import numpy as np
 
-from bayespca.arrays.types import Numbers
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -20,12 +18,11 @@ from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import GONE
 
-from .chart import RatingsChart
 from .data import RatingsCells, SpreadTask
+from .kernels import ROUNDS, Known, inverted
 from .posterior import RatingsFactor, RatingsPosterior
-from .spread import ROUNDS, Known, inverted
 from .start import random_start, start, with_one_more
-from .step import RatingsProblem, RatingsState, step, task_of
+from .step import RatingsChart, RatingsProblem, RatingsState, step, task_of
 
 # Components to start with if their number is to be found; doubled as long as all are kept.
 FIRST = 16
@@ -98,10 +95,13 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
         return replace(self, rank=min(2 * self.rank, self.most))
 
     def moves(self, data: RatingsCells) -> Sequence[Move[RatingsState]]:
-        return [Move(_less, partial(self._more, data=data))] if self.prunes else []
+        def less(state: RatingsState) -> RatingsState | None:
+            return state.without(state.rank - 1) if state.rank else None
 
-    def _more(self, state: RatingsState, data: RatingsCells) -> RatingsState | None:
-        return with_one_more(state, data, self) if state.rank < self.most else None
+        def more(state: RatingsState) -> RatingsState | None:
+            return with_one_more(state, data, self) if state.rank < self.most else None
+
+        return [Move(less, more)] if self.prunes else []
 
     # --- results -------------------------------------------------------------------------------
 
@@ -110,8 +110,13 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
         rows = RatingsFactor(*data.rows(task_of(state, self), self.dtype), state.prior_a)
         columns = RatingsFactor(b, b_cov, state.prior_b)
         if len(rows.cov) and len(columns.cov):
-            of_rows, of_columns = self._spread(state, data)
-            rows, columns = replace(rows, spread=of_rows), replace(columns, spread=of_columns)
+            # Covariances of both sides with the other integrated out; see `kernels`.
+            task = SpreadTask(task_of(state, self), Known(state.b, state.b_cov, state.prior_b))
+            for _ in range(ROUNDS):
+                cov = inverted(data.spread(task), state.prior_b)
+                task = task._replace(columns=task.columns._replace(cov=cov))
+            rows = replace(rows, spread=data.spread_of_rows(task, self.dtype))
+            columns = replace(columns, spread=task.columns.cov.astype(self.dtype))
         return RatingsPosterior(
             rows=rows,
             columns=columns,
@@ -121,14 +126,6 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
             unit=data.unit,
             biases=self.biases,
         )
-
-    def _spread(self, state: RatingsState, data: RatingsCells) -> tuple[Numbers, Numbers]:
-        """Covariances of both sides with the other integrated out; see `spread`."""
-        task = SpreadTask(task_of(state, self), Known(state.b, state.b_cov, state.prior_b))
-        for _ in range(ROUNDS):
-            cov = inverted(data.spread(task), state.prior_b)
-            task = task._replace(columns=task.columns._replace(cov=cov))
-        return data.spread_of_rows(task, self.dtype), task.columns.cov.astype(self.dtype)
 
     def unit(self, data: RatingsCells) -> float:
         return data.unit
@@ -210,7 +207,3 @@ def ratings_model(
 
 def _factors(method: Method, shape: tuple[float, float]) -> Factors:
     return Factors(shape, method.prior(*shape, np.inf).family, FactorPrior("learned"), GONE)
-
-
-def _less(state: RatingsState) -> RatingsState | None:
-    return state.without(state.rank - 1) if state.rank else None

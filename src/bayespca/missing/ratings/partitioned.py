@@ -7,7 +7,7 @@ a tree and returned, and the items are updated here. Users are not kept from one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,20 +24,28 @@ from bayespca.sources.sums import total_over
 from bayespca.sources.tasks import mapped_parts
 
 from .cells import RatingsSide
-from .data import LeftOver, SpreadTask, Sweep, SweepTask, log_precisions
+from .data import (
+    LeftOver,
+    SpreadTask,
+    Sweep,
+    SweepTask,
+    information,
+    log_precisions,
+    posterior_of_rows,
+    spread_of_rows,
+)
 from .kernels import given_sums, quadratic
 
 
 @dataclass(frozen=True, eq=False)
-class UserCells:
+class UserCells(RatingsSide):
     """All ratings of the users with ids `users`."""
 
     users: Identifiers
-    side: RatingsSide
 
     def __sizeof__(self) -> int:
         """Size in bytes, by which Dask decides what to evict from the memory of a worker."""
-        arrays = (self.users, self.side.starts, self.side.other, self.side.values)
+        arrays = (self.users, self.starts, self.other, self.values)
         return int(sum(a.nbytes for a in arrays))
 
 
@@ -77,15 +85,15 @@ class DistantRatings:
         )
 
     def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
-        found = computed(*mapped_parts(_posterior, self.blocks, broadcast=(task, dtype)))
+        found = computed(*mapped_parts(posterior_of_rows, self.blocks, broadcast=(task, dtype)))
         mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return mean, cov
 
     def spread(self, task: SpreadTask) -> FloatArray:
-        return np.asarray(total_over(self.blocks, _spread, task))
+        return np.asarray(total_over(self.blocks, information, task))
 
     def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
-        found = computed(*mapped_parts(_spread_of_rows, self.blocks, broadcast=(task, dtype)))
+        found = computed(*mapped_parts(spread_of_rows, self.blocks, broadcast=(task, dtype)))
         return np.concatenate(found)
 
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
@@ -126,25 +134,19 @@ class ItemSums(NamedTuple):
     squares: float
 
 
-def _item_sums(cells: UserCells, task: SweepTask) -> ItemSums:
-    side = cells.side
+def _item_sums(side: UserCells, task: SweepTask) -> ItemSums:
     found = task.rows(side)
     given = task.regressors(found)
     m = len(task.given.mean)
-    ones = _matrix(side, np.ones(side.other.size), m).T
+    ones = side.matrix(np.ones(side.other.size), m).T
     return ItemSums(
         second=ones @ given.second,
-        cross=_matrix(side, side.values, m).T @ given.mean,
+        cross=side.matrix(side.values, m).T @ given.mean,
         drift=ones @ given.drift,
         augmented=found.augmented,
         log_det=float(found.log_dets.sum()),
         squares=task.squares_of_biases(side, found),
     )
-
-
-def _matrix(side: RatingsSide, values: FloatArray, m: int) -> Any:
-    """Sparse matrix of users × items."""
-    return scipy.sparse.csr_array((values, side.other, side.starts), shape=(side.n_rows, m))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +158,7 @@ class RowsElsewhere:
     sums: ItemSums
 
     def log_precisions(self, w: FloatArray) -> float:
-        return total_over(self.data.blocks, _log_precisions, *self.task.along_prior(w))
+        return total_over(self.data.blocks, log_precisions, *self.task.along_prior(w))
 
     def along(self, w: FloatArray) -> FloatArray:
         return quadratic(self.sums.second, w)
@@ -177,46 +179,29 @@ class RowsElsewhere:
         return float((sums.cross @ w) @ b - np.sum(np.concatenate(left, axis=1) * right))
 
 
-def _log_precisions(cells: UserCells, of_items: FloatArray, of_prior: float) -> float:
-    return log_precisions(cells.side, of_items, of_prior)
-
-
-# --- intervals ---------------------------------------------------------------------------------
-
-
-def _spread(cells: UserCells, task: SpreadTask) -> FloatArray:
-    return task.information(cells.side)
-
-
-def _spread_of_rows(cells: UserCells, task: SpreadTask, dtype: Any) -> Numbers:
-    return np.asarray(task.covariances(cells.side).astype(dtype))
-
-
 # --- starts ------------------------------------------------------------------------------------
 
 
 def _squares_of_users(cells: UserCells, v: FloatArray, shrinkage: float) -> float:
-    u, _ = _beside(cells.side, v, shrinkage)
+    u, _ = _beside(cells, v, shrinkage)
     return float(u @ u)
 
 
-def _beside(side: RatingsSide, v: FloatArray, shrinkage: float) -> tuple[FloatArray, FloatArray]:
+def _beside(cells: UserCells, v: FloatArray, shrinkage: float) -> tuple[FloatArray, FloatArray]:
     """Biases of users given those of items, and the residuals of the cells."""
-    rest = side.values - v[side.other]
-    u = RatingsSide(side.starts, side.other, rest).totals / (side.counts + shrinkage)
-    return u, rest - np.repeat(u, side.counts)
+    rest = cells.values - v[cells.other]
+    u = replace(cells, values=rest).totals / (cells.counts + shrinkage)
+    return u, rest - np.repeat(u, cells.counts)
 
 
 def _rest_of_biases(cells: UserCells, v: FloatArray, shrinkage: float | None) -> Any:
-    rest = cells.side.values
-    if shrinkage is not None:
-        _, rest = _beside(cells.side, v, shrinkage)
-    return _matrix(cells.side, rest, v.size)
+    rest = cells.values if shrinkage is None else _beside(cells, v, shrinkage)[1]
+    return cells.matrix(rest, v.size)
 
 
 def _rest_of_state(cells: UserCells, task: SweepTask, b: FloatArray) -> Any:
-    side, users = cells.side, task.rows(cells.side).mean
-    return _matrix(side, side.left_over(users, b, task.location, biases=task.biases), len(b))
+    users = task.rows(cells).mean
+    return cells.matrix(cells.left_over(users, b, task.location, biases=task.biases), len(b))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,36 +238,14 @@ def _product(matrix: Any, v: FloatArray) -> FloatArray:
 
 
 def _digests(cells: UserCells) -> list[str]:
-    side = cells.side
-    return [fingerprint(side.starts, side.other, side.values)]
+    return [fingerprint(cells.starts, cells.other, cells.values)]
 
 
 def _who(cells: UserCells) -> tuple[Identifiers, NDArray[np.int64], NDArray[np.int32]]:
-    return cells.users, cells.side.counts, cells.side.other
-
-
-def _posterior(cells: UserCells, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
-    found = task.rows(cells.side)
-    return found.mean.astype(dtype), found.cov.astype(dtype)
+    return cells.users, cells.counts, cells.other
 
 
 # --- scaling of the ratings --------------------------------------------------------------------
-
-
-class _CellCounts(NamedTuple):
-    """Numbers of users and cells, and Σx, of some blocks."""
-
-    users: int
-    cells: int
-    total: float
-
-
-class _ItemCounts(NamedTuple):
-    """Number of cells and Σx of each item, and Σx² over all cells."""
-
-    counts: FloatArray
-    totals: FloatArray
-    squares: float
 
 
 def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatings:
@@ -291,38 +254,35 @@ def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatin
     location = total / n_cells if center else 0.0
     unit = float(np.sqrt(total_over(blocks, _squares, location) / n_cells)) or 1.0
     found = tuple(kept(mapped_parts(_scaled, blocks, broadcast=(location, unit))))
-    sums = total_over(found, _item_counts, m)
+    item_counts, item_totals, squares = total_over(found, _item_counts, m)
     return DistantRatings(
         blocks=found,
         shape=(n, m),
         location=location,
         unit=unit,
         n_cells=n_cells,
-        squares=sums.squares,
-        column_counts=sums.counts,
-        column_totals=sums.totals,
+        squares=squares,
+        column_counts=item_counts,
+        column_totals=item_totals,
     )
 
 
-def _counts(cells: UserCells) -> _CellCounts:
-    values = cells.side.values
-    return _CellCounts(cells.users.size, values.size, float(values.sum()))
+def _counts(cells: UserCells) -> tuple[int, int, float]:
+    """Numbers of users and cells, and Σx."""
+    return cells.users.size, cells.values.size, float(cells.values.sum())
 
 
 def _squares(cells: UserCells, location: float) -> float:
-    return float(np.sum((cells.side.values - location) ** 2))
+    return float(np.sum((cells.values - location) ** 2))
 
 
 def _scaled(cells: UserCells, location: float, unit: float) -> UserCells:
-    side = cells.side
-    return UserCells(
-        cells.users, RatingsSide(side.starts, side.other, (side.values - location) / unit)
-    )
+    return replace(cells, values=(cells.values - location) / unit)
 
 
-def _item_counts(cells: UserCells, m: int) -> _ItemCounts:
-    side = cells.side
-    return _ItemCounts(
+def _item_counts(side: UserCells, m: int) -> tuple[FloatArray, FloatArray, float]:
+    """Number of cells and Σx of each item, and Σx² over all cells."""
+    return (
         np.bincount(side.other, minlength=m).astype(np.float64),
         np.bincount(side.other, side.values, minlength=m).astype(np.float64),
         float(np.sum(side.values**2)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,7 @@ from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 
 from .cells import RatingsSide
-from .kernels import RowsTask, regressors, updated
-from .spread import Known, covariances_of_rows
+from .kernels import Known, RowsTask, covariances_of_rows, regressors, updated
 
 Places = NDArray[np.intp]
 
@@ -44,14 +44,17 @@ class RatingsFactor:
     def at(self, places: Places) -> tuple[FloatArray, FloatArray]:
         """Means and covariances (k, K, K) of some rows; −1 stands for a row never seen."""
         K = self.prior.size
-        new = places < 0
-        mean = self.mean[places].astype(np.float64)
-        mean[new] = 0.0
         cov = np.zeros((places.size, K, K))
         if len(self.wide):
             cov = unpacked(self.wide[places].astype(np.float64), K)
-        cov[new] = np.diag(self.prior)
-        return mean, cov
+        cov[places < 0] = np.diag(self.prior)
+        return self.means_at(places), cov
+
+    def means_at(self, places: Places) -> FloatArray:
+        """Means of some rows; −1 stands for a row never seen."""
+        mean = self.mean[places].astype(np.float64)
+        mean[places < 0] = 0.0
+        return np.asarray(mean)
 
     def taken(self, places: Places) -> RatingsFactor:
         """Some of the rows, in another order."""
@@ -100,21 +103,73 @@ class RatingsPosterior:
     # --- the interface that it shares with draws (`missing.sampled`) ----------------------------
 
     def predicted(self, rows: Places, columns: Places) -> FloatArray:
-        return predict(self, rows, columns)
+        """Posterior mean of the rating of each pair."""
+        out = np.empty(rows.size)
+        for pairs in _chunks(rows.size):
+            a, b = self.rows.means_at(rows[pairs]), self.columns.means_at(columns[pairs])
+            out[pairs] = self._low(a, b)
+        return self._rated(out)
 
     def predicted_with_std(
         self, rows: Places, columns: Places, *, noise: bool
     ) -> tuple[FloatArray, FloatArray]:
-        return predict_and_std(self, rows, columns, noise=noise)
+        """`predicted`, and the standard deviation of a rating, or of its mean without `noise`.
+
+        Var = zᵀCθz + yᵀCφy + tr CₐC_b for θ = (a, u), φ = (b, v), z = (b, 1), y = (a, 1).
+        """
+        H, mean, variance = self.rank, np.empty(rows.size), np.empty(rows.size)
+        for pairs in _chunks(rows.size):
+            (a, Ca), (b, Cb) = self.rows.at(rows[pairs]), self.columns.at(columns[pairs])
+            mean[pairs] = self._low(a, b)
+            if self.biases:
+                a[:, H], b[:, H] = 1.0, 1.0
+            of_both = np.einsum("ihk,ihk->i", Ca[:, :H, :H], Cb[:, :H, :H])
+            of_a, of_b = (np.einsum("ih,ihk,ik->i", z, C, z) for z, C in ((b, Ca), (a, Cb)))
+            variance[pairs] = of_a + of_b + of_both
+        if noise:
+            variance += self.noise_variance
+        return self._rated(mean), np.sqrt(variance) * self.unit
 
     def of_all(self, row: int) -> FloatArray:
-        return predict_all(self, row)
+        """Posterior mean of the ratings of all columns by one row; −1 is a row never seen."""
+        H, b = self.rank, self.columns.mean
+        (a,) = self.rows.means_at(np.array([row]))
+        low = b[:, :H] @ a[:H]
+        return self._rated(low + a[H] + b[:, H] if self.biases else low)
 
     def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> RatingsPosterior:
         """The posterior with a single new row in place of all, given its ratings of `columns`."""
         starts = np.array([0, columns.size], dtype=np.int64)
         side = RatingsSide(starts, columns, (values - self.location) / self.unit)
-        return replace(self, rows=with_columns_uncertain(self, side))
+        return replace(self, rows=self.folded_in(side))
+
+    def folded_in(self, side: RatingsSide) -> RatingsFactor:
+        """Posterior of new rows from their ratings alone; columns stay as they are.
+
+        `spread` includes the uncertainty of the columns rated.
+        """
+        used, other = np.unique(side.other, return_inverse=True)
+        side = RatingsSide(side.starts, other.astype(np.int32), side.values)
+        columns, prior, s2 = self.columns, self.rows.prior, self.noise_variance
+        mean = columns.mean[used].astype(np.float64)
+        cov = columns.cov[used].astype(np.float64) if len(columns.cov) else columns.cov
+        given = regressors(mean, cov, self.mean, biases=self.biases)
+        integrated = bool(len(self.rows.cov)) or not len(self.rows.mean)
+        found = updated(side, RowsTask(given, prior, s2, integrated))
+        rows = RatingsFactor(found.mean, found.cov, prior)
+        if not (len(rows.cov) and len(columns.cov)):
+            return rows
+        own = Known(found.mean, found.cov, prior)
+        rated = Known(mean, columns.wide[used].astype(np.float64), columns.prior)
+        return replace(rows, spread=covariances_of_rows(side, own, rated, s2, biases=self.biases))
+
+    def _low(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        H = self.rank
+        low = np.einsum("ih,ih->i", a[:, :H], b[:, :H])
+        return low + a[:, H] + b[:, H] if self.biases else low
+
+    def _rated(self, low: FloatArray) -> FloatArray:
+        return np.asarray((low + self.mean) * self.unit + self.location)
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
@@ -127,104 +182,35 @@ class RatingsPosterior:
             raise ValueError("the mean of a RatingsPosterior is not finite")
 
 
-def predict(posterior: RatingsPosterior, rows: Places, columns: Places) -> FloatArray:
-    """Posterior mean of the rating of each pair."""
-    out = np.empty(rows.size)
-    for pairs in _chunks(rows.size):
-        a, b = (_means(f, p[pairs]) for f, p in _sides(posterior, rows, columns))
-        out[pairs] = _low(posterior, a, b)
-    return _rated(posterior, out)
-
-
-def predict_and_std(
-    posterior: RatingsPosterior, rows: Places, columns: Places, *, noise: bool = True
-) -> tuple[FloatArray, FloatArray]:
-    """`predict`, and the standard deviation of a rating, or of its mean without `noise`.
-
-    Var = zᵀCθz + yᵀCφy + tr CₐC_b for θ = (a, u), φ = (b, v), z = (b, 1), y = (a, 1).
-    """
-    mean, variance = np.empty(rows.size), np.empty(rows.size)
-    for pairs in _chunks(rows.size):
-        a, a_cov = posterior.rows.at(rows[pairs])
-        b, b_cov = posterior.columns.at(columns[pairs])
-        mean[pairs] = _low(posterior, a, b)
-        variance[pairs] = _variance(posterior, a, a_cov, b, b_cov)
-    if noise:
-        variance += posterior.noise_variance
-    return _rated(posterior, mean), np.sqrt(variance) * posterior.unit
-
-
-def predict_all(posterior: RatingsPosterior, row: int) -> FloatArray:
-    """Posterior mean of the ratings of all columns by one row; −1 stands for a row never seen."""
-    H, b = posterior.rank, posterior.columns.mean
-    (a,) = _means(posterior.rows, np.array([row]))
-    low = b[:, :H] @ a[:H]
-    return _rated(posterior, low + a[H] + b[:, H] if posterior.biases else low)
-
-
-def fold_in(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
-    """Posterior of new rows from their ratings alone; columns stay as they are."""
-    used, other = np.unique(side.other, return_inverse=True)
-    columns = posterior.columns
-    mean = columns.mean[used].astype(np.float64)
-    cov = columns.cov[used].astype(np.float64) if len(columns.cov) else columns.cov
-    given = regressors(mean, cov, posterior.mean, biases=posterior.biases)
-    prior = posterior.rows.prior
-    integrated = bool(len(posterior.rows.cov)) or not len(posterior.rows.mean)
-    cells = RatingsSide(side.starts, other.astype(np.int32), side.values)
-    found = updated(cells, RowsTask(given, prior, posterior.noise_variance, integrated))
-    return RatingsFactor(found.mean, found.cov, prior)
-
-
-def with_columns_uncertain(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
-    """`fold_in`, with `spread` that includes the uncertainty of the columns rated."""
-    rows, columns = fold_in(posterior, side), posterior.columns
-    if not (len(rows.cov) and len(columns.cov)):
-        return rows
-    used, other = np.unique(side.other, return_inverse=True)
-    mean, cov = (part[used].astype(np.float64) for part in (columns.mean, columns.wide))
-    spread = covariances_of_rows(
-        RatingsSide(side.starts, other.astype(np.int32), side.values),
-        Known(rows.mean, rows.cov, rows.prior),
-        Known(mean, cov, columns.prior),
-        posterior.noise_variance,
-        biases=posterior.biases,
-    )
-    return replace(rows, spread=spread)
-
-
 def _chunks(n: int) -> list[slice]:
     return [slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]
 
 
-def _sides(
-    posterior: RatingsPosterior, rows: Places, columns: Places
-) -> tuple[tuple[RatingsFactor, Places], tuple[RatingsFactor, Places]]:
-    return (posterior.rows, rows), (posterior.columns, columns)
+# Largest leverage h of a rating. Beyond it the formula overshoots, because users and items adapt to
+# each other: on simulated ratings residuals are a quarter too large at 0.5, and two thirds at 0.7.
+LARGEST = 0.5
 
 
-def _means(factor: RatingsFactor, places: Places) -> FloatArray:
-    mean = factor.mean[places].astype(np.float64)
-    mean[places < 0] = 0.0
-    return np.asarray(mean)
+class LeftOut(NamedTuple):
+    """Mean of each rating, and the variance of this mean, without the rating itself.
+
+    Both are NaN if its leverage is above `LARGEST`.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
 
 
-def _low(posterior: RatingsPosterior, a: FloatArray, b: FloatArray) -> FloatArray:
-    H = posterior.rank
-    low = np.einsum("ih,ih->i", a[:, :H], b[:, :H])
-    return low + a[:, H] + b[:, H] if posterior.biases else low
+def left_out(
+    mean: FloatArray, variance: FloatArray, noise: FloatArray, values: FloatArray
+) -> LeftOut:
+    """Divide the density N(mean, variance) of a rating by its likelihood N(value | ·, noise):
 
+        mean − (value − mean)·h/(1 − h),    variance/(1 − h),    h = variance/noise.
 
-def _variance(
-    posterior: RatingsPosterior, a: FloatArray, a_cov: FloatArray, b: FloatArray, b_cov: FloatArray
-) -> FloatArray:
-    H = posterior.rank
-    y, z = a.copy(), b.copy()
-    if posterior.biases:
-        y[:, H], z[:, H] = 1.0, 1.0
-    out = np.einsum("ih,ihk,ik->i", z, a_cov, z) + np.einsum("ih,ihk,ik->i", y, b_cov, y)
-    return np.asarray(out + np.einsum("ihk,ihk->i", a_cov[:, :H, :H], b_cov[:, :H, :H]))
-
-
-def _rated(posterior: RatingsPosterior, low: FloatArray) -> FloatArray:
-    return np.asarray((low + posterior.mean) * posterior.unit + posterior.location)
+    This is exact if the posterior is normal and the model linear (Allen 1974), as is the case for
+    one side given the other. Noise and priors stay as they were found with all ratings.
+    """
+    h = variance / noise
+    h = np.where(h <= LARGEST, h, np.nan)
+    return LeftOut(mean - (values - mean) * h / (1 - h), h * noise / (1 - h))

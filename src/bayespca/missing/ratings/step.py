@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.packing import packed, unpacked
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.packing import packed, turned, unpacked
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.inference.accelerating import StatePoint
 from bayespca.inference.loop import Info
+from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
 from bayespca.lowrank.factors import Factors
 from bayespca.lowrank.moments import FactorMoments
 from bayespca.spectrum.families import VB
@@ -90,8 +92,23 @@ def step(
     sweep = data.swept(task_of(state, problem))
     settled = _settled(sweep, state.n_gone, data, problem)
     settled = _with_components_that_pay(settled, sweep, data)
-    info = Info(settled.free_energy, settled.rank, settled.noise_variance)
-    return _next(settled, sweep), info
+    columns, kept, K = sweep.columns, settled.kept, sweep.task.prior_b.size
+    to_b = settled.coordinates.to_b[kept]
+    T, shift = to_b[:, :K], to_b[:, K]
+    cov = np.zeros((0, kept.size * (kept.size + 1) // 2))
+    if len(columns.cov):
+        cov = packed(T @ unpacked(columns.cov, K) @ T.T)
+    new = RatingsState(
+        b=columns.mean @ T.T + shift,
+        b_cov=cov,
+        prior_a=settled.moments.prior_a,
+        prior_b=settled.moments.prior_b,
+        noise_variance=settled.noise_variance,
+        location=settled.coordinates.location,
+        n_gone=settled.moments.n_gone,
+        biases=problem.biases,
+    )
+    return new, Info(settled.free_energy, settled.rank, settled.noise_variance)
 
 
 def task_of(state: RatingsState, problem: RatingsProblem) -> SweepTask:
@@ -179,7 +196,12 @@ def _settled(
     (n, m), family = data.shape, problem.factors.family
     coordinates, log_det = _best_coordinates(sweep, problem)
     Sa, Sb = np.diag(coordinates.Ma)[:-1], np.diag(coordinates.Mb)[:-1]
-    prior_a, prior_b = _best_priors(Sa, Sb, data.shape, problem)
+    # The best prior variances are equal in A and B for components, separate for the biases.
+    H, least = Sa.size - problem.biases, problem.factors.least
+    prior_a, prior_b = problem.factors.priors(Sa[:H], Sb[:H])
+    if problem.biases:
+        prior_a = np.append(prior_a, max(Sa[H] / n, least))
+        prior_b = np.append(prior_b, max(Sb[H] / m, least))
     moments = FactorMoments(
         Sa=Sa,
         Sb=Sb,
@@ -232,22 +254,6 @@ def _best_shift(
     return move, own
 
 
-def _best_priors(
-    Sa: FloatArray, Sb: FloatArray, shape: tuple[int, int], problem: RatingsProblem
-) -> tuple[FloatArray, FloatArray]:
-    """Best prior variances: equal in A and B for components, separate for the biases."""
-    H = Sa.size - problem.biases
-    prior_a, prior_b = problem.factors.priors(Sa[:H], Sb[:H])
-    if not problem.biases:
-        return prior_a, prior_b
-    least = problem.factors.least
-    n, m = shape
-    return (
-        np.append(prior_a, max(Sa[H] / n, least)),
-        np.append(prior_b, max(Sb[H] / m, least)),
-    )
-
-
 # --- dropping components -----------------------------------------------------------------------
 
 
@@ -257,7 +263,13 @@ def _with_components_that_pay(
     """Drop components that are zero or, under empirical VB, do not pay."""
     H, moments = settled.rank, settled.moments
     if settled.problem.prunes:
-        if not H or _is_plain(settled, H - 1, data):
+        if not H:
+            return settled
+        # A component that in evenly spread cells explains more nats than it could cost clearly
+        # pays, which saves a test.
+        n, m = data.shape
+        explained = data.n_cells * moments.Sa[H - 1] / n * moments.Sb[H - 1] / m
+        if explained / (2 * settled.noise_variance) > COSTLY * (n + m):
             return settled
         less = _without(settled, H - 1, sweep)
         return less if less.free_energy < settled.free_energy else settled
@@ -268,16 +280,6 @@ def _with_components_that_pay(
         counted = replace(settled.moments, n_gone=settled.moments.n_gone + 1)
         settled = replace(settled, moments=counted)
     return settled
-
-
-def _is_plain(settled: SettledRatings, h: int, data: RatingsCells) -> bool:
-    """Whether a component explains so much that it clearly pays, which saves a test.
-
-    Compares what it would explain in evenly spread cells with more nats than it could cost.
-    """
-    (n, m), moments = data.shape, settled.moments
-    explained = data.n_cells * moments.Sa[h] / n * moments.Sb[h] / m
-    return bool(explained / (2 * settled.noise_variance) > COSTLY * (n + m))
 
 
 def _without(settled: SettledRatings, h: int, sweep: Sweep) -> SettledRatings:
@@ -315,24 +317,94 @@ def _residual_without(to: Coordinates, h: int, sweep: Sweep) -> float:
     return 2 * sweep.rows.beside(to.to_a, h, b, right)
 
 
-# --- the next state ----------------------------------------------------------------------------
+# --- states as vectors -------------------------------------------------------------------------
 
 
-def _next(settled: SettledRatings, sweep: Sweep) -> RatingsState:
-    """The next state: columns in the new coordinates."""
-    columns, kept, K = sweep.columns, settled.kept, sweep.task.prior_b.size
-    to_b = settled.coordinates.to_b[kept]
-    T, shift = to_b[:, :K], to_b[:, K]
-    cov = np.zeros((0, kept.size * (kept.size + 1) // 2))
-    if len(columns.cov):
-        cov = packed(T @ unpacked(columns.cov, K) @ T.T)
-    return RatingsState(
-        b=columns.mean @ T.T + shift,
-        b_cov=cov,
-        prior_a=settled.moments.prior_a,
-        prior_b=settled.moments.prior_b,
-        noise_variance=settled.noise_variance,
-        location=settled.coordinates.location,
-        n_gone=settled.moments.n_gone,
-        biases=settled.problem.biases,
-    )
+@dataclass(frozen=True, eq=False)
+class RatingsChart:
+    """Coordinates of a state: W = B·diag(cₐ), its log covariance, v, m, and log variances.
+
+    W is turned to be like another one, and its covariance is summed over columns. The variances are
+    c_u², c_v², and σ² if it is learned. Rows follow in a step; the priors of B grow as the loadings
+    do.
+    """
+
+    data: RatingsCells
+    problem: RatingsProblem
+
+    def point(self, state: RatingsState, like: Vector | None) -> StatePoint | None:
+        has_begun = (state.b_cov[:, :1] > 0).all()
+        if not state.b.size or not has_begun:
+            return None
+        return StatePoint(_parts(state, self.problem).aligned(like).vector, self._errors(state))
+
+    def at(self, state: RatingsState, vector: Vector) -> RatingsState:
+        here = _parts(state, self.problem)
+        goal = here.at(vector).turned_to(here.W)
+        c, H = np.sqrt(state.prior_a[: state.rank]), state.rank
+        new = self._with_rest(state, goal.rest, here.rest)
+        new = replace(new, b=np.column_stack([goal.W / c, new.b[:, H:]]))
+        if goal.spread.size:
+            change = np.eye(state.b.shape[1])
+            change[:H, :H] = change_of_root(here.spread, goal.spread) * c / c[:, None]
+            cov = turned(unpacked(state.b_cov, len(change)), change)
+            new = replace(new, b_cov=packed(cov))
+        before, after = _squares(state), _squares(new)
+        growth = np.divide(after, before, out=np.ones_like(before), where=before > 0)[:H]
+        grown = np.maximum(new.prior_b[:H] * growth, self.problem.factors.least)
+        return replace(new, prior_b=np.append(grown, new.prior_b[H:]))
+
+    def _with_rest(self, state: RatingsState, goal: FloatArray, here: FloatArray) -> RatingsState:
+        """The state with the biases and variances of a goal, or part of the way if that is far."""
+        m, fixed = self.data.shape[1], self.problem.fixed_noise
+        n_logs = 2 * state.biases + (fixed is None)
+        first = goal.size - n_logs
+        logs = np.clip(goal[first:], here[first:] - FURTHEST, here[first:] + FURTHEST)
+        new, variances = state, np.exp(logs)
+        if fixed is None:
+            noise = max(float(variances[-1]), LEAST_NOISE_WITH_HOLES)
+            new = replace(new, noise_variance=noise)
+        if not state.biases:
+            return new
+        return replace(
+            new,
+            b=np.column_stack([state.b[:, :-1], goal[:m]]),
+            location=float(goal[m]),
+            prior_a=np.append(state.prior_a[:-1], variances[0]),
+            prior_b=np.append(state.prior_b[:-1], variances[1]),
+        )
+
+    def _errors(self, state: RatingsState) -> FloatArray:
+        """Standard errors by the normal equations, entry by entry: 1/√(Nⱼ/σ² + 1/c²)."""
+        (n, m), s2, H = self.data.shape, state.noise_variance, state.rank
+        counts = self.data.column_counts / s2
+        c2 = np.append((state.prior_a * state.prior_b)[:H], state.prior_b[H:])
+        errors = 1 / np.sqrt(counts[:, None] + 1 / np.maximum(c2, self.problem.factors.least))
+        spread = np.full(H * H * (len(state.b_cov) > 0), np.sqrt(2 / m))
+        biases = [np.sqrt(s2 / self.data.n_cells), np.sqrt(2 / n), np.sqrt(2 / m)]
+        noise = [np.sqrt(2 / self.data.n_cells)] * (self.problem.fixed_noise is None)
+        rest = (biases if state.biases else []) + noise
+        return np.concatenate([errors[:, :H].ravel(), spread, errors[:, H:].ravel(), rest])
+
+
+def _parts(state: RatingsState, problem: RatingsProblem) -> Loadings:
+    H, c = state.rank, np.sqrt(state.prior_a[: state.rank])
+    spread = np.empty((0, 0))
+    if len(state.b_cov):
+        total = unpacked(state.b_cov.sum(axis=0), state.b.shape[1])[:H, :H]
+        spread = logarithm(total * c * c[:, None])
+    rest = np.empty(0)
+    if state.biases:
+        logs = np.log([state.prior_a[-1], state.prior_b[-1]])
+        rest = np.concatenate([state.b[:, -1], [state.location], logs])
+    noise = [] if problem.fixed_noise is not None else [np.log(state.noise_variance)]
+    return Loadings(state.b[:, :H] * c, spread, np.append(rest, noise))
+
+
+def _squares(state: RatingsState) -> FloatArray:
+    """⟨‖b‖²⟩ of each component, and of the bias."""
+    K = state.b.shape[1]
+    total = (state.b**2).sum(axis=0)
+    if len(state.b_cov):
+        total = total + np.diag(unpacked(state.b_cov.sum(axis=0), K))
+    return np.asarray(total)

@@ -1,4 +1,8 @@
-"""Compiled loops over ratings that draw rows; `kernels.by_numpy` shows what they compute."""
+"""Compiled loops: draws of rows and of implicit weights, and predictions from draws.
+
+Functions for NumPy show what they compute: `step.by_numpy`, `prior.implicit_by_numpy` and
+`draws.averaged_by_numpy`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numba
 import numpy as np
 
 from bayespca.arrays.packing import packed
-from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.parallel import by_shares, in_turn
 from bayespca.arrays.types import FloatArray
 from bayespca.missing.ratings.cells import RatingsSide, pieces_of
 from bayespca.missing.ratings.compiled import (
@@ -19,11 +23,13 @@ from bayespca.missing.ratings.compiled import (
     _point_fit,
 )
 
-from .kernels import Chances, DrawnRows, DrawTask
+from .features import Rated
+from .prior import LinearMean
+from .step import Chances, DrawnRows, DrawTask
 
 
 def by_loops(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
-    """`kernels.by_numpy`, each row by one thread: draws do not depend on the number of threads."""
+    """`step.by_numpy`, each row by one thread: draws do not depend on the number of threads."""
     n, K = chances.normal.shape
     found = DrawnRows(np.zeros((n, K)), np.ones(n), np.zeros(n))
     cells, given = (side.starts, side.other, side.values), tuple(task.given())
@@ -80,3 +86,83 @@ def _squares(cells, noise, i):  # type: ignore[no-untyped-def]
         x = values[cell] - offsets[j]
         total += weights[j] * x * x
     return total
+
+
+def implicit_by_loops(
+    left: FloatArray, rated: Rated, now: LinearMean, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """`prior.implicit_by_numpy` with threads, each of which takes some of the factors.
+
+    With the noise drawn beforehand, a factor of a column depends on the same factor of the other
+    columns only.
+    """
+    y, after = np.empty_like(now.weights), np.empty_like(left)
+    count = int(rated.active.sum())
+    cells = rated.other.starts, rated.other.other, rated.scale
+    sums = rated.centre, rated.totals, rated.squares
+
+    def piece(some: slice) -> None:
+        own, rest = now.weights[:, some].copy(), left[:, some].copy()
+        shared = np.zeros(own.shape[1])
+        _implicit(cells, sums, now.ridge, count, noise[:, some].copy(), rest, own, shared)
+        y[:, some], after[:, some] = own, rest + shared
+
+    by_shares(piece, y.shape[1])
+    return y, after * rated.active[:, None]
+
+
+# No fastmath: sums keep the order of the cells, so a factor does not depend on its thread.
+@numba.njit(nogil=True, cache=True)
+def _implicit(cells, sums, ridge, count, noise, left, y, shared):  # type: ignore[no-untyped-def]
+    """Draw y in place; residuals become `left` + `shared`, the change of Σⱼ f̄ⱼyⱼ in all rows."""
+    starts, other, scale = cells
+    centre, totals, squares = sums
+    K = y.shape[1]
+    over_rows, change = np.zeros(K), np.empty(K)
+    for i in range(left.shape[0]):
+        for k in range(K):
+            over_rows[k] += left[i, k]
+    for j in range(y.shape[0]):
+        change[:] = 0.0
+        for cell in range(starts[j], starts[j + 1]):
+            i = other[cell]
+            for k in range(K):
+                change[k] += scale[i] * left[i, k]
+        for k in range(K):
+            found = change[k] + totals[j] * shared[k]
+            found -= centre[j] * (over_rows[k] + count * shared[k])
+            found = (found + squares[j] * y[j, k]) / (ridge + squares[j]) + noise[j, k]
+            change[k] = found - y[j, k]
+            y[j, k] = found
+            shared[k] += centre[j] * change[k]
+            over_rows[k] -= totals[j] * change[k]
+        for cell in range(starts[j], starts[j + 1]):
+            i = other[cell]
+            for k in range(K):
+                left[i, k] -= scale[i] * change[k]
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def add_draw(own, other, noise, biases, count, out):  # type: ignore[no-untyped-def]
+    """Add a draw to means, sums of squares (Welford's method) and sums of noise variances."""
+    a, wa, mean_a, rows = own
+    b, wb, mean_b, columns = other
+    tau, new_row, new_column = noise
+    mean, squares, total = out
+    H = mean_a.size - (1 if biases else 0)
+    for p in range(rows.size):
+        i, j = rows[p], columns[p]
+        low, w = 0.0, 1.0
+        w *= wa[i] if i >= 0 else new_row
+        w *= wb[j] if j >= 0 else new_column
+        for h in range(H):
+            x = a[i, h] if i >= 0 else mean_a[h]
+            y = b[j, h] if j >= 0 else mean_b[h]
+            low += x * y
+        if biases:
+            low += a[i, H] if i >= 0 else mean_a[H]
+            low += b[j, H] if j >= 0 else mean_b[H]
+        change = low - mean[p]
+        mean[p] += change / count
+        squares[p] += change * (low - mean[p])
+        total[p] += 1.0 / (tau * w)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -12,10 +13,8 @@ from bayespca.arrays.types import FloatArray
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import Ratings
 
-from .bins import TimeBins, binned
-from .drift import DriftDraw
-from .features import Features, SparseFeatures, standardized
-from .rated import Rated
+from .drift import DriftDraw, TimeBins, binned
+from .features import Features, Rated, SparseFeatures, standardized
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +41,9 @@ class FeaturedRatings(Ratings):
 
     def digests(self) -> Sequence[object]:
         both = self.row_features, self.column_features
-        features = (part for one in both for part in _parts(one))
+        features = (one.digests() if isinstance(one, SparseFeatures) else [one] for one in both)
         when = () if self.bins is None else (self.bins.order, *self.bins.keys)
-        return [*super().digests(), *features, self.implicit, *when]
+        return [*super().digests(), *chain.from_iterable(features), self.implicit, *when]
 
     def without_drift(self, drift: DriftDraw) -> tuple[RatingsSide, RatingsSide]:
         """Cells sorted by rows and by columns, minus their drift."""
@@ -78,7 +77,3 @@ def with_features(
 
 def _in_units(features: Features) -> Features:
     return features if isinstance(features, SparseFeatures) else standardized(features)
-
-
-def _parts(features: Features) -> Sequence[object]:
-    return features.digests() if isinstance(features, SparseFeatures) else [features]

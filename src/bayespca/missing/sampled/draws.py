@@ -1,8 +1,13 @@
-"""Draws from the posterior of ratings, and predictions from them."""
+"""Draws from the posterior of ratings: predictions from them, and their moments.
+
+The likelihood and the priors do not change under (a, b) ↦ (Ra, R⁻ᵀb), nor under shifts between
+factors, biases and m. So for moments each draw is transformed such that factors and biases have
+mean 0 over users and over items, and both factors have the same diagonal mean squares. It is then
+turned to be like the first draw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_sizes
+from bayespca.arrays.packing import packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
+from bayespca.lowrank.aligning import turn_to
+from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 
 from .data import FeaturedRatings
 from .drift import Drift, summed_up
-from .rated import shift_of_new
-from .step import RatingsDraw, SampledProblem, SampledState, row_biases
+from .step import SampledProblem, SampledState, row_biases
 
 Places = NDArray[np.intp]
 # Numbers that NumPy handles in the time it takes to import numba.
@@ -131,8 +138,41 @@ class RatingsDraws:
         return self.predicted(np.full(m, row), np.arange(m))
 
     def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-        """Posterior of one new user, from their ratings."""
-        return folded_in(self, columns, (values - self.location) / self.unit)
+        """Posterior of one new user, from their ratings: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
+
+        μ includes the shift by what they have rated. Their weight α = (ν + N)/(ν + τ⟨Σβe²⟩) is
+        updated in rounds with the rest.
+        """
+        values = (values - self.location) / self.unit
+        b = self.columns[:, columns].astype(np.float64)
+        beta = self.column_weights[:, columns].astype(np.float64)
+        if self.drift is not None:
+            # Each rating is taken to have its own time, so the unknown drift is noise.
+            beta = 1 / (1 / beta + (self.noise_precision * self.drift.unknown)[:, None])
+        z = _regressor(b, biases=self.biases)
+        x = values - b[..., -1] if self.biases else np.broadcast_to(values, beta.shape)
+        G = np.einsum("dc,dch,dck->dhk", beta, z, z)
+        r = np.einsum("dc,dch,dc->dh", beta, z, x)
+        tau, nu, alpha = self.noise_precision, self.row_nu, np.ones(self.size)
+        prior = self.row_mean
+        if self.row_centre.size and columns.size:
+            own = self.row_implicit[:, columns].sum(axis=1, dtype=np.float64)
+            prior = prior + own / np.sqrt(columns.size) - self.row_centre @ self.row_implicit
+        # What users have rated tells their mean; without ratings its spread is added.
+        precision = self.row_precision if columns.size else np.linalg.inv(self.row_cov)
+        pull = np.einsum("dhk,dk->dh", precision, prior)
+        has_own = bool(nu.any())
+        weights = alpha
+        for _ in range(ROUNDS if has_own else 1):
+            t = tau * alpha
+            cov = np.linalg.inv(t[:, None, None] * G + precision)
+            mean = np.einsum("dhk,dk->dh", cov, t[:, None] * r + pull)
+            if has_own:
+                off = x - np.einsum("dch,dh->dc", z, mean)
+                squares = np.einsum("dc,dc,dc->d", beta, off, off) + np.einsum("dhk,dhk->d", cov, G)
+                alpha = (nu + columns.size) / (nu + tau * squares)
+                weights = (nu + columns.size - 2) / (nu + tau * squares)
+        return NewUserDraws(self, mean, cov, weights)
 
     @property
     def row_cov(self) -> FloatArray:
@@ -143,12 +183,6 @@ class RatingsDraws:
     def column_cov(self) -> FloatArray:
         return _wider(self.column_precision, self.column_spread)
 
-    def shift_of_new(self, columns: NDArray[np.int32]) -> FloatArray:
-        """Expected shift from the mean of a new user who has rated `columns` (draw, K)."""
-        if not self.row_centre.size:
-            return np.zeros_like(self.row_mean)
-        return shift_of_new(self.row_implicit, self.row_centre, columns)
-
     def _rated(self, low: FloatArray) -> FloatArray:
         return low * self.unit + self.location
 
@@ -156,42 +190,35 @@ class RatingsDraws:
 def joined(state: SampledState, problem: SampledProblem, data: FeaturedRatings) -> RatingsDraws:
     """Join the kept draws of all chains, one chain after the other."""
     some = [draw for chain in zip(*state.kept, strict=True) for draw in chain]
-    implicit = np.stack([one.row_implicit.weights for one in some])
+    rows, columns = [one.rows for one in some], [one.columns for one in some]
+    implicit, drift = np.stack([one.implicit.weights for one in rows]), None
+    if data.bins is not None:
+        biases = np.stack([row_biases(one.theta, problem) for one in rows])
+        precision = np.stack([one.drift.precision for one in some])
+        means = biases.mean(axis=0, dtype=float)
+        drift = summed_up(state.drift, data.bins, precision, means, len(some))
     return RatingsDraws(
-        rows=np.stack([one.rows for one in some]),
-        columns=np.stack([one.columns for one in some]),
-        row_weights=np.stack([one.row_weights for one in some]),
-        column_weights=np.stack([one.column_weights for one in some]),
-        row_mean=np.stack([one.row_prior.mean for one in some]),
-        row_precision=np.stack([one.row_prior.precision for one in some]),
-        column_mean=np.stack([one.column_prior.mean for one in some]),
-        column_precision=np.stack([one.column_prior.precision for one in some]),
+        rows=np.stack([one.theta for one in rows]),
+        columns=np.stack([one.theta for one in columns]),
+        row_weights=np.stack([one.weights for one in rows]),
+        column_weights=np.stack([one.weights for one in columns]),
+        row_mean=np.stack([one.prior.mean for one in rows]),
+        row_precision=np.stack([one.prior.precision for one in rows]),
+        column_mean=np.stack([one.prior.mean for one in columns]),
+        column_precision=np.stack([one.prior.precision for one in columns]),
         noise_precision=np.array([one.tau for one in some]),
-        row_nu=np.array([one.row_nu for one in some]),
-        column_nu=np.array([one.column_nu for one in some]),
+        row_nu=np.array([one.nu for one in rows]),
+        column_nu=np.array([one.nu for one in columns]),
         n_chains=len(state.chains),
         location=data.location,
         unit=data.unit,
         biases=problem.biases,
         row_implicit=implicit,
         row_centre=data.row_rated.centre if implicit.shape[1] else np.empty(0),
-        row_spread=np.stack([one.row_spread for one in some]),
-        column_spread=np.stack([one.column_spread for one in some]),
-        drift=_drift(state, some, problem, data),
+        row_spread=np.stack([one.spread for one in rows]),
+        column_spread=np.stack([one.spread for one in columns]),
+        drift=drift,
     )
-
-
-def _drift(
-    state: SampledState,
-    some: Sequence[RatingsDraw],
-    problem: SampledProblem,
-    data: FeaturedRatings,
-) -> Drift | None:
-    if data.bins is None:
-        return None
-    biases = np.stack([row_biases(one.rows, problem) for one in some]).mean(axis=0, dtype=float)
-    precision = np.stack([one.drift.precision for one in some])
-    return summed_up(state.drift, data.bins, precision, biases, len(some))
 
 
 # --- pairs -------------------------------------------------------------------------------------
@@ -207,7 +234,7 @@ def averaged(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
 def averaged_by_loops(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
     """`averaged_by_numpy` by compiled loops, one draw after another."""
     # numba takes a second to import.
-    from .predicting import add_draw
+    from .compiled import add_draw
 
     found = Predicted(*(np.zeros(rows.size) for _ in range(3)))
     for d in range(draws.size):
@@ -236,21 +263,20 @@ def stranger_weight(nu: float) -> float:
 
 def _rows_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
     """Rows and weights in a draw; rows never seen are at the mean of the prior."""
-    theta, weights = draws.rows[d], draws.row_weights[d]
-    return _at(theta, weights, draws.row_mean[d], places, draws.row_nu[d])
+    mean, weight = draws.row_mean[d], stranger_weight(draws.row_nu[d])
+    return _at(draws.rows[d], draws.row_weights[d], mean, weight, places)
 
 
 def _columns_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
-    theta, weights = draws.columns[d], draws.column_weights[d]
-    return _at(theta, weights, draws.column_mean[d], places, draws.column_nu[d])
+    mean, weight = draws.column_mean[d], stranger_weight(draws.column_nu[d])
+    return _at(draws.columns[d], draws.column_weights[d], mean, weight, places)
 
 
 def _at(
-    theta: FloatArray, weights: FloatArray, mean: FloatArray, places: Places, nu: float
+    theta: FloatArray, weights: FloatArray, mean: FloatArray, weight: float, places: Places
 ) -> tuple[FloatArray, FloatArray]:
-    new = places < 0
     found, w = theta[places].astype(np.float64), weights[places].astype(np.float64)
-    found[new], w[new] = mean, stranger_weight(nu)
+    found[places < 0], w[places < 0] = mean, weight
     return found, w
 
 
@@ -326,57 +352,102 @@ class NewUserDraws:
     def _all(self, columns: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
         draws, shape = self.draws, (self.draws.size, columns.size)
         found, within, noise = np.empty(shape), np.empty(shape), np.empty(shape)
+        new, H = columns < 0, draws.rank
+        column_cov = draws.column_cov if new.any() else None
         for d in range(draws.size):
             b, wb = _columns_at(draws, d, columns)
             z = _regressor(b, biases=draws.biases)
             found[d] = _low(self.mean[d], b, biases=draws.biases)
             within[d] = np.einsum("ih,hk,ik->i", z, self.cov[d], z)
-            within[d] += self._of_new_columns(d, columns)
+            if column_cov is not None:
+                # yᵀC_by + tr CₐC_b for items never seen.
+                y, D = _regressor(self.mean[d], biases=draws.biases), column_cov[d]
+                within[d] += new * (y @ D @ y + np.sum(self.cov[d][:H, :H] * D[:H, :H]))
             noise[d] = 1 / (draws.noise_precision[d] * self.weights[d] * wb)
         mean = found.mean(axis=0) * draws.unit + draws.location
         return mean, found.var(axis=0) + within.mean(axis=0), noise.mean(axis=0)
 
-    def _of_new_columns(self, d: int, columns: Places) -> FloatArray:
-        """yᵀC_by + tr CₐC_b for items never seen, 0 for others."""
-        if not (columns < 0).any():
-            return np.zeros(columns.size)
-        H = self.draws.rank
-        one = slice(d, d + 1)
-        D = _wider(self.draws.column_precision[one], self.draws.column_spread[one])[0]
-        y = _regressor(self.mean[d], biases=self.draws.biases)
-        added = y @ D @ y + np.sum(self.cov[d][:H, :H] * D[:H, :H])
-        return np.asarray((columns < 0) * added)
+
+# Share of the trace of a Gram matrix to add to its diagonal, so that empty components are regular.
+JITTER = 1e-12
 
 
-def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-    """Posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
+class Alike(NamedTuple):
+    """A draw in the common coordinates: rows, columns and m."""
 
-    μ includes the shift by what they have rated. Their weight α = (ν + N)/(ν + τ⟨Σβe²⟩) is updated
-    in rounds with the rest.
-    """
-    b = draws.columns[:, columns].astype(np.float64)
-    beta = draws.column_weights[:, columns].astype(np.float64)
-    if draws.drift is not None:
-        # Each rating is taken to have its own time, so the unknown drift is noise.
-        beta = 1 / (1 / beta + (draws.noise_precision * draws.drift.unknown)[:, None])
-    z = _regressor(b, biases=draws.biases)
-    x = values - b[..., -1] if draws.biases else np.broadcast_to(values, beta.shape)
-    G = np.einsum("dc,dch,dck->dhk", beta, z, z)
-    r = np.einsum("dc,dch,dc->dh", beta, z, x)
-    tau, nu, alpha = draws.noise_precision, draws.row_nu, np.ones(draws.size)
-    prior = draws.row_mean + draws.shift_of_new(columns)
-    # The mean of a user is known from what they have rated; without ratings its spread is added.
-    precision = draws.row_precision if columns.size else np.linalg.inv(draws.row_cov)
-    pull = np.einsum("dhk,dk->dh", precision, prior)
-    has_own = bool(nu.any())
-    weights = alpha
-    for _ in range(ROUNDS if has_own else 1):
-        t = tau * alpha
-        cov = np.linalg.inv(t[:, None, None] * G + precision)
-        mean = np.einsum("dhk,dk->dh", cov, t[:, None] * r + pull)
-        if has_own:
-            off = x - np.einsum("dch,dh->dc", z, mean)
-            squares = np.einsum("dc,dc,dc->d", beta, off, off) + np.einsum("dhk,dhk->d", cov, G)
-            alpha = (nu + columns.size) / (nu + tau * squares)
-            weights = (nu + columns.size - 2) / (nu + tau * squares)
-    return NewUserDraws(draws, mean, cov, weights)
+    rows: FloatArray
+    columns: FloatArray
+    mean: float
+
+
+def moments_of(draws: RatingsDraws) -> RatingsPosterior:
+    """Means and covariances of the draws as a posterior of factors."""
+    first: Alike | None = None
+    found = []
+    for rows, columns in zip(draws.rows, draws.columns, strict=True):
+        one = canonical(rows.astype(np.float64), columns.astype(np.float64), biases=draws.biases)
+        one = one if first is None else _turned(one, first, biases=draws.biases)
+        first = first or one
+        found.append(one)
+    return RatingsPosterior(
+        rows=_factor(np.stack([one.rows for one in found], axis=1)),
+        columns=_factor(np.stack([one.columns for one in found], axis=1)),
+        mean=float(np.mean([one.mean for one in found])),
+        noise_variance=float(draws.noise_variances.mean()),
+        location=draws.location,
+        unit=draws.unit,
+        biases=draws.biases,
+    )
+
+
+def canonical(rows: FloatArray, columns: FloatArray, *, biases: bool) -> Alike:
+    """A draw with means moved into biases and m, and equal diagonal mean squares of factors."""
+    H, m = rows.shape[1] - biases, 0.0
+    a, b = rows[:, :H], columns[:, :H]
+    if biases:
+        u, v = rows[:, H], columns[:, H]
+        a, v = a - a.mean(axis=0), v + b @ a.mean(axis=0)
+        b, u = b - b.mean(axis=0), u + a @ b.mean(axis=0)
+        m = float(u.mean() + v.mean())
+        rest = (u - u.mean())[:, None], (v - v.mean())[:, None]
+    else:
+        rest = rows[:, H:], columns[:, H:]
+    a, b = _balanced(a, b)
+    return Alike(np.hstack([a, rest[0]]), np.hstack([b, rest[1]]), m)
+
+
+def _balanced(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Factors with the same abᵀ, but aᵀa/n and bᵀb/m diagonal and equal, largest first."""
+    if not a.shape[1]:
+        return a, b
+    (n, m), (Ra, Rb) = (len(a), len(b)), (_root(a), _root(b))
+    U, s, Vt = np.linalg.svd(Ra.T @ Rb)
+    size = np.sqrt(s)
+    to_a = np.linalg.solve(Ra.T, U * size) * (n / m) ** 0.25
+    to_b = np.linalg.solve(Rb.T, Vt.T * size) * (m / n) ** 0.25
+    return a @ to_a, b @ to_b
+
+
+def _root(a: FloatArray) -> FloatArray:
+    """L with LLᵀ = aᵀa"""
+    gram = a.T @ a
+    return np.asarray(np.linalg.cholesky(gram + JITTER * np.trace(gram) * np.eye(len(gram))))
+
+
+def _turned(one: Alike, like: Alike, *, biases: bool) -> Alike:
+    H = one.rows.shape[1] - biases
+    both, others = (np.concatenate([x.rows[:, :H], x.columns[:, :H]]) for x in (one, like))
+    Q = np.eye(one.rows.shape[1])
+    if H:
+        Q[:H, :H] = turn_to(both, others)
+    return Alike(one.rows @ Q, one.columns @ Q, one.mean)
+
+
+def _factor(draws: FloatArray) -> RatingsFactor:
+    """Moments of draws of rows, (n, draw, K)."""
+    mean = draws.mean(axis=1)
+    off = draws - mean[:, None]
+    cov = np.matmul(np.swapaxes(off, 1, 2), off) / draws.shape[1]
+    least = np.finfo(float).tiny
+    prior = np.maximum(np.mean(draws**2, axis=(0, 1)), least)
+    return RatingsFactor(mean, packed(cov), prior)

@@ -17,8 +17,7 @@ from bayespca.missing.ratings.step import RatingsState
 from bayespca.spectrum.records import Status
 
 from .data import FeaturedRatings
-from .draws import RatingsDraws, joined
-from .moments import moments_of
+from .draws import RatingsDraws, joined, moments_of
 from .start import start
 from .step import SampledProblem, SampledState, step
 
@@ -76,10 +75,7 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
         return data.digests()
 
     def posterior(self, state: SampledState, data: FeaturedRatings) -> RatingsPosterior:
-        return moments_of(self.draws(state, data))
-
-    def draws(self, state: SampledState, data: FeaturedRatings) -> RatingsDraws:
-        return joined(state, self, data)
+        return moments_of(joined(state, self, data))
 
     def unit(self, data: FeaturedRatings) -> float:
         return data.unit
@@ -95,7 +91,7 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
     def described(
         self, found: Fit[RatingsPosterior], run: Run[SampledState], data: FeaturedRatings
     ) -> SampledFit:
-        draws = self.draws(run.state, data)
+        draws = joined(run.state, self, data)
         noise = float(draws.noise_variances.mean()) * data.unit**2
         # Chains always run to their given length; the draws show whether they mixed.
         return extended(found, SampledFit, noise_variance=noise, draws=draws, converged=True)

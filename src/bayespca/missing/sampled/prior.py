@@ -12,19 +12,32 @@ equally probable values. The larger ν is, the more alike are the noise levels o
 If rows have features f, the mean of the prior is linear in them, θᵢ ~ N(μ + Bᵀfᵢ, Λ⁻¹), with
 coefficients B ~ MN(0, (λI)⁻¹, Λ⁻¹) and λ ~ Γ(1, 1) (Simm et al., "Macau: scalable Bayesian
 factorization with high-dimensional side information using MCMC", MLSP 2017).
+
+With implicit feedback, the mean of a user is linear in which items they have rated. In SVD++
+(Koren, "Factorization meets the neighborhood: a multifaceted collaborative filtering model", KDD
+2008) a user's factors are shifted by vectors of all items that they have rated. Here the shift is
+in the mean of the prior and includes biases, and items are shifted by who rated them:
+
+    θᵢ ~ N(μ + Σⱼ fᵢⱼyⱼ, Λ⁻¹),    fᵢⱼ = [i rated j]/√Nᵢ − f̄ⱼ,    yⱼ ~ N(0, (λΛ)⁻¹).
+
+f̄ⱼ is the mean over ratings, so that μ is the mean for the user of a random rating, and for a user
+of whom nothing is known. Each yⱼ is drawn given the others, in time proportional to the number of
+ratings; a draw of all at once would need a matrix of all pairs of columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.lowrank.drawing import wishart_root
+from bayespca.missing.ratings.kernels import MANY
 
-from .features import Features, gram_of
+from .features import Features, Rated, products
 
 # Values of ν, from noise levels that differ by factors to levels that are practically equal.
 NUS = tuple(float(f"{nu:.3g}") for nu in np.geomspace(4, 1000, 25))
@@ -45,9 +58,6 @@ class SampledPrior:
     nus: tuple[float, ...] = NUS
     a_drift: float = 1.0
     b_drift: float = 0.01
-
-    def degrees(self, K: int) -> float:
-        return K + self.excess
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +96,16 @@ def drawn_prior(
     then μ ~ N(nθ̄/(β₀ + n), ((β₀ + n)Λ)⁻¹).
     """
     n, K = theta.shape
-    dof = prior.degrees(K)
+    dof = K + prior.excess
     mean = theta.sum(axis=0) / max(n, 1)
     off = theta - mean
     inverse = off.T @ off + prior.beta * n / (prior.beta + n) * np.outer(mean, mean)
     inverse[range(K), range(K)] += dof * prior.scale
     for one in linear:
         inverse += one.ridge * one.weights.T @ one.weights
-    precision = wishart(inverse, dof + n + sum(len(one.weights) for one in linear), rng)
+    dof_given = dof + n + sum(len(one.weights) for one in linear)
+    half = wishart_root(dof_given, K, rng) @ np.linalg.inv(np.linalg.cholesky(inverse))
+    precision = half.T @ half
     root = np.linalg.cholesky((prior.beta + n) * precision)
     spread = np.linalg.solve(root.T, rng.normal(size=K))
     return NormalPrior(n * mean / (prior.beta + n) + spread, precision)
@@ -110,8 +122,9 @@ def drawn_linear(
     p, K = now.weights.shape
     if not p:
         return now
-    root = np.linalg.cholesky(gram_of(features) + now.ridge * np.eye(p))
-    half = np.linalg.solve(root, features.T @ (theta - prior.mean))
+    gram, crossed = products(features, theta - prior.mean)
+    root = np.linalg.cholesky(gram + now.ridge * np.eye(p))
+    half = np.linalg.solve(root, crossed)
     half += rng.normal(size=(p, K)) @ np.linalg.inv(np.linalg.cholesky(prior.precision))
     B = np.linalg.solve(root.T, half)
     return LinearMean(B, drawn_ridge(B, prior, rng))
@@ -121,13 +134,6 @@ def drawn_ridge(B: FloatArray, prior: NormalPrior, rng: np.random.Generator) -> 
     """Draw λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)."""
     rate = 1 + 0.5 * float(np.sum((B @ prior.precision) * B))
     return float(rng.standard_gamma(1 + 0.5 * B.size) / rate)
-
-
-def wishart(inverse: FloatArray, dof: float, rng: np.random.Generator) -> FloatArray:
-    """Draw from Wishart(inverse⁻¹, dof)."""
-    root = np.linalg.cholesky(inverse)
-    half = wishart_root(dof, len(inverse), rng) @ np.linalg.inv(root)
-    return np.asarray(half.T @ half)
 
 
 def drawn_nu(weights: FloatArray, prior: SampledPrior, rng: np.random.Generator) -> float:
@@ -142,3 +148,53 @@ def drawn_nu(weights: FloatArray, prior: SampledPrior, rng: np.random.Generator)
     log_p = weights.size * (g * np.log(g) - gammaln(g)) + g * total
     p = np.exp(log_p - log_p.max())
     return prior.nus[int(rng.choice(g.size, p=p / p.sum()))]
+
+
+class Shifted(NamedTuple):
+    """The draw of y and λ, and the shift Σⱼ fᵢⱼyⱼ of each row (n, K) that follows from it."""
+
+    mean: LinearMean
+    shift: FloatArray
+
+
+def drawn_implicit(
+    rest: FloatArray, rated: Rated, prior: NormalPrior, now: Shifted, rng: np.random.Generator
+) -> Shifted:
+    """Draw each yⱼ in turn, then λ, given `rest`, the rows minus the rest of their mean, θ − μ − …:
+
+    yⱼ ~ N(Σᵢ fᵢⱼ(rᵢ + fᵢⱼyⱼ)/(λ + Σᵢ fᵢⱼ²), ((λ + Σᵢ fᵢⱼ²)Λ)⁻¹),    r = rest − Σⱼ fᵢⱼyⱼ.
+    """
+    y, ridge = now.mean.weights, now.mean.ridge
+    if not len(y):
+        return now
+    root = np.linalg.inv(np.linalg.cholesky(prior.precision))
+    noise = rng.normal(size=y.shape) @ root / np.sqrt(ridge + rated.squares)[:, None]
+    rest = rest * rated.active[:, None]
+    if rated.own.n_rows < MANY:
+        found, left = implicit_by_numpy(rest - now.shift, rated, now.mean, noise)
+    else:
+        # numba takes a second to import.
+        from .compiled import implicit_by_loops
+
+        found, left = implicit_by_loops(rest - now.shift, rated, now.mean, noise)
+    # The shift follows from the residuals without another pass over the ratings.
+    return Shifted(LinearMean(found, drawn_ridge(found, prior, rng)), rest - left)
+
+
+def implicit_by_numpy(
+    left: FloatArray, rated: Rated, now: LinearMean, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Draw y column by column, with fᵢⱼ written out, and return it with the residuals of rows.
+
+    `left` holds the residuals under the present y, which are 0 for rows without ratings.
+    """
+    y, left = now.weights.copy(), left.copy()
+    for j in range(len(y)):
+        f = -rated.centre[j] * rated.active
+        there = rated.other.other[rated.other.starts[j] : rated.other.starts[j + 1]]
+        f[there] += rated.scale[there]
+        total = rated.squares[j]
+        change = (f @ left + total * y[j]) / (now.ridge + total) + noise[j] - y[j]
+        y[j] += change
+        left -= np.outer(f, change)
+    return y, left

@@ -12,8 +12,7 @@ from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
 from .data import FeaturedRatings
 from .drift import DriftDraw
 from .prior import LinearMean, NormalPrior
-from .rated import Rated
-from .step import RatingsDraw, SampledProblem, SampledState
+from .step import DrawnSide, RatingsDraw, SampledProblem, SampledState
 
 
 def start(
@@ -33,57 +32,53 @@ def start(
     seed = int(rng.integers(2**62))
     rows, cov = data.rows(task_of(begin, begun), np.float64)
     nu = float(np.median(problem.prior.nus)) if problem.prior.nus else 0.0
+    # Columns with implicit weights; none if there is no implicit feedback.
+    counts = [
+        rated.other.n_rows if data.implicit and not rated.is_constant else 0
+        for rated in (data.row_rated, data.column_rated)
+    ]
+    given = data.row_features, data.column_features
     chains = []
     for own in rng.spawn(n_chains):
-        a = _widened(_around(rows, cov, own), begin.prior_a, problem, rank, own)
-        b = _widened(_around(begin.b, begin.b_cov, own), begin.prior_b, problem, rank, own)
+        a = _drawn(rows, cov, begin.prior_a, problem, rank, own)
+        b = _drawn(begin.b, begin.b_cov, begin.prior_b, problem, rank, own)
         if problem.biases:
             b[:, -1] += begin.location
         K = a.shape[1]
-        chains.append(
-            RatingsDraw(
-                *(a, b, np.ones(len(a)), np.ones(len(b)), _like(a), _like(b)),
-                *(1 / begin.noise_variance, nu, nu),
-                row_linear=LinearMean.none(data.row_features.shape[1], K),
-                column_linear=LinearMean.none(data.column_features.shape[1], K),
-                row_implicit=LinearMean.none(_counted(data, data.row_rated), K),
-                column_implicit=LinearMean.none(_counted(data, data.column_rated), K),
-                row_spread=np.zeros((K, K)),
-                column_spread=np.zeros((K, K)),
-                drift=DriftDraw.none(data.bins),
+        of_rows, of_columns = (
+            DrawnSide(
+                theta=theta,
+                weights=np.ones(len(theta)),
+                nu=nu,
+                # The prior is drawn anew before it is used.
+                prior=NormalPrior(np.zeros(K), np.eye(K)),
+                linear=LinearMean.none(features.shape[1], K),
+                implicit=LinearMean.none(count, K),
+                spread=np.zeros((K, K)),
             )
+            for theta, features, count in zip((a, b), given, counts, strict=True)
         )
+        drift = DriftDraw.none(data.bins)
+        chains.append(RatingsDraw(of_rows, of_columns, 1 / begin.noise_variance, drift))
     return SampledState(tuple(chains), seed)
 
 
-def _counted(data: FeaturedRatings, rated: Rated) -> int:
-    """Number of columns with implicit weights; 0 if there is no implicit feedback."""
-    return rated.other.n_rows if data.implicit and not rated.is_constant else 0
-
-
-def _around(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draws from N(mean, cov) of each row."""
-    if not mean.shape[1]:
-        return mean
-    full = unpacked(cov, mean.shape[1])
-    return np.asarray(mean + normal_vectors(full, rng, np.arange(len(mean))))
-
-
-def _widened(
-    theta: FloatArray,
+def _drawn(
+    mean: FloatArray,
+    cov: FloatArray,
     prior: FloatArray,
     problem: SampledProblem,
     rank: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Add components before the bias, with the smallest variance of the existing ones."""
+    """Draw each row from N(mean, cov), with more components before the bias, up to `rank`.
+
+    These have the smallest prior variance of the others.
+    """
+    if mean.shape[1]:
+        full = unpacked(cov, mean.shape[1])
+        mean = mean + normal_vectors(full, rng, np.arange(len(mean)))
     H = prior.size - problem.biases
     least = float(prior[:H].min()) if H else problem.prior.scale
-    more = np.sqrt(least) * rng.normal(size=(len(theta), rank - H))
-    return np.concatenate([theta[:, :H], more, theta[:, H:]], axis=1)
-
-
-def _like(theta: FloatArray) -> NormalPrior:
-    """A placeholder prior, which is drawn anew before it is used."""
-    K = theta.shape[1]
-    return NormalPrior(np.zeros(K), np.eye(K))
+    more = np.sqrt(least) * rng.normal(size=(len(mean), rank - H))
+    return np.concatenate([mean[:, :H], more, mean[:, H:]], axis=1)

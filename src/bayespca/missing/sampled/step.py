@@ -15,18 +15,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespca.arrays.packing import unpacked
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.inference.loop import Info
 from bayespca.missing.ratings.cells import RatingsSide
+from bayespca.missing.ratings.kernels import MANY, RatingsRegressors, regressors
 
 from .data import FeaturedRatings
 from .drift import DriftDraw, DriftSums, drawn_drift
-from .features import Features
-from .implicit import Shifted, drawn_implicit
-from .kernels import Chances, DrawnRows, DrawTask, drawn
-from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
-from .rated import Rated
+from .features import Features, Rated
+from .prior import (
+    LinearMean,
+    NormalPrior,
+    SampledPrior,
+    Shifted,
+    drawn_implicit,
+    drawn_linear,
+    drawn_nu,
+    drawn_prior,
+)
 
 
 @dataclass(frozen=True)
@@ -42,30 +50,29 @@ class SampledProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class RatingsDraw:
-    """One draw from the posterior.
+class DrawnSide:
+    """A draw of one side: rows θ (n, K), biases last, their weights, ν, and their prior.
 
-    It has rows (n, K) and columns (m, K), biases last, their weights and priors, the noise
-    precision τ, and ν of both sides, which is 0 if all weights are 1. The means of the priors
-    depend on features (`*_linear`) and on who rated what (`*_implicit`); `row_spread` and
-    `column_spread` (K, K) are mean squares of their shifts over ratings. `drift` is that of users.
+    ν is 0 if all weights are 1. The mean of the prior depends on features (`linear`) and on who
+    rated what (`implicit`); `spread` (K, K) is the mean square of its shifts over ratings.
     """
 
-    rows: Matrix
-    columns: Matrix
-    row_weights: Vector
-    column_weights: Vector
-    row_prior: NormalPrior
-    column_prior: NormalPrior
+    theta: Matrix
+    weights: Vector
+    nu: float
+    prior: NormalPrior
+    linear: LinearMean
+    implicit: LinearMean
+    spread: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class RatingsDraw:
+    """One draw from the posterior: both sides, the noise precision τ, and the drift of users."""
+
+    rows: DrawnSide
+    columns: DrawnSide
     tau: float
-    row_nu: float
-    column_nu: float
-    row_linear: LinearMean
-    column_linear: LinearMean
-    row_implicit: LinearMean
-    column_implicit: LinearMean
-    row_spread: Matrix
-    column_spread: Matrix
     drift: DriftDraw
 
 
@@ -97,8 +104,8 @@ def step(
         own = (generator(state.seed, c, state.sweep, 1) for c in range(len(chains)))
         kept = (*kept, tuple(_stored(*one, data) for one in zip(chains, own, strict=True)))
         for chain in chains:
-            drift = drift.plus(chain.drift, data.bins, row_biases(chain.rows, problem))
-    rank = chains[0].rows.shape[1] - problem.biases
+            drift = drift.plus(chain.drift, data.bins, row_biases(chain.rows.theta, problem))
+    rank = chains[0].rows.theta.shape[1] - problem.biases
     noise = float(np.mean([1 / chain.tau for chain in chains]))
     found = replace(state, chains=chains, sweep=state.sweep + 1, kept=kept, drift=drift)
     return found, Info(float("nan"), rank, noise)
@@ -119,124 +126,77 @@ def swept(
 ) -> RatingsDraw:
     """Draw priors and rows given columns, priors and columns given rows, drifts, then the noise."""
     by_rows, by_columns = data.without_drift(now.drift)
-    of_rows = data.row_features, data.row_rated
-    means = now.row_linear, now.row_implicit
-    own = _drawn_prior(now.rows, of_rows, means, problem, rng)
-    noise = now.tau, now.row_nu, problem.biases
-    task = DrawTask(now.columns, now.column_weights, own.prior.precision, own.pull, *noise)
-    rows = _drawn(by_rows, task, now.rows, rng)
-    of_columns = data.column_features, data.column_rated
-    means = now.column_linear, now.column_implicit
-    other = _drawn_prior(now.columns, of_columns, means, problem, rng)
-    noise = now.tau, now.column_nu, problem.biases
-    task = DrawTask(rows.theta, rows.weights, other.prior.precision, other.pull, *noise)
-    columns = _drawn(by_columns, task, now.columns, rng)
-    drift, squares = _drawn_drift(now, rows, columns, data, problem, rng)
-    return RatingsDraw(
-        *(rows.theta, columns.theta, rows.weights, columns.weights),
-        *(own.prior, other.prior),
-        tau=_noise_precision(squares, data, problem, rng),
-        row_nu=drawn_nu(rows.weights, problem.prior, rng),
-        column_nu=drawn_nu(columns.weights, problem.prior, rng),
-        row_linear=own.linear,
-        column_linear=other.linear,
-        row_implicit=own.implicit,
-        column_implicit=other.implicit,
-        row_spread=own.spread,
-        column_spread=other.spread,
-        drift=drift,
-    )
+    known = data.row_features, data.row_rated
+    rows, _ = _drawn_side(now.rows, now.columns, by_rows, known, now.tau, problem, rng)
+    known = data.column_features, data.column_rated
+    columns, squares = _drawn_side(now.columns, rows, by_columns, known, now.tau, problem, rng)
+    drift, total = now.drift, float(columns.weights @ squares)
+    if data.bins is not None:
+        # Drifts given rows and columns, and Σαᵢβⱼe²ᵢⱼ of the residuals.
+        cells = data.by_rows
+        rest = cells.left_over(rows.theta, columns.theta, 0.0, biases=problem.biases)
+        weights = np.repeat(rows.weights, cells.counts) * columns.weights[cells.other]
+        drift, left = drawn_drift(drift, data.bins, rest, now.tau * weights, problem.prior, rng)
+        total = float(np.einsum("c,c,c->", weights, left, left))
+    if problem.fixed_noise is None:
+        # τ ~ Γ(a + N/2, b + ½Σαᵢβⱼe²ᵢⱼ)
+        shape, rate = problem.prior.a_tau + 0.5 * data.n_cells, problem.prior.b_tau + 0.5 * total
+        tau = float(rng.standard_gamma(shape) / rate)
+    else:
+        tau = 1 / problem.fixed_noise
+    rows = replace(rows, nu=drawn_nu(rows.weights, problem.prior, rng))
+    columns = replace(columns, nu=drawn_nu(columns.weights, problem.prior, rng))
+    return RatingsDraw(rows, columns, tau, drift)
 
 
-class DrawnPrior(NamedTuple):
-    """A draw of the prior of one side.
-
-    `linear` and `implicit` give the mean's dependence on features and on who rated what, `pull` is
-    Λ times the mean of each row (n, K), and `spread` the mean square over ratings of the shifts of
-    the mean (K, K).
-    """
-
-    prior: NormalPrior
-    linear: LinearMean
-    implicit: LinearMean
-    pull: FloatArray
-    spread: FloatArray
-
-
-def _drawn_prior(
-    theta: FloatArray,
+def _drawn_side(
+    now: DrawnSide,
+    other: DrawnSide,
+    side: RatingsSide,
     known: tuple[Features, Rated],
-    now: tuple[LinearMean, LinearMean],
+    tau: float,
     problem: SampledProblem,
     rng: np.random.Generator,
-) -> DrawnPrior:
-    (features, rated), (linear, implicit) = known, now
+) -> tuple[DrawnSide, FloatArray]:
+    """Draw the prior and the rows of one side, and return them with Σⱼ βⱼe²ᵢⱼ of the residuals."""
+    (features, rated), linear, implicit = known, now.linear, now.implicit
     by_features, by_rated = features @ linear.weights, rated.shift(implicit.weights)
-    prior = drawn_prior(theta - by_features - by_rated, problem.prior, rng, linear, implicit)
-    linear = drawn_linear(theta - by_rated, features, prior, linear, rng)
+    prior = drawn_prior(now.theta - by_features - by_rated, problem.prior, rng, linear, implicit)
+    linear = drawn_linear(now.theta - by_rated, features, prior, linear, rng)
     by_features = features @ linear.weights
-    rest = theta - prior.mean - by_features
+    rest = now.theta - prior.mean - by_features
     implicit, by_rated = drawn_implicit(rest, rated, prior, Shifted(implicit, by_rated), rng)
     shift = by_features + by_rated
     spread = (rated.own.counts[:, None] * shift).T @ shift / max(rated.own.other.size, 1)
-    return DrawnPrior(prior, linear, implicit, prior.pull(shift), spread)
+    noise = tau, now.nu, problem.biases
+    task = DrawTask(other.theta, other.weights, prior.precision, prior.pull(shift), *noise)
+    gamma = rng.standard_gamma(0.5 * (now.nu + side.counts)) if now.nu else np.empty(0)
+    chances = Chances(rng.normal(size=now.theta.shape), gamma)
+    if side.n_rows < MANY:
+        found = by_numpy(side, task, now.theta, chances)
+    else:
+        # numba takes a second to import, and its kernel a few more to compile for the first time.
+        from .compiled import by_loops
 
-
-def _drawn(
-    side: RatingsSide, task: DrawTask, old: FloatArray, rng: np.random.Generator
-) -> DrawnRows:
-    gamma = np.empty(0)
-    if task.nu:
-        gamma = rng.standard_gamma(0.5 * (task.nu + side.counts))
-    return drawn(side, task, old, Chances(rng.normal(size=old.shape), gamma))
-
-
-def _drawn_drift(
-    now: RatingsDraw,
-    rows: DrawnRows,
-    columns: DrawnRows,
-    data: FeaturedRatings,
-    problem: SampledProblem,
-    rng: np.random.Generator,
-) -> tuple[DriftDraw, float]:
-    """Draw drifts given rows and columns, and return them with Σαᵢβⱼe²ᵢⱼ of the residuals."""
-    if data.bins is None:
-        return now.drift, float(columns.weights @ columns.squares)
-    side = data.by_rows
-    rest = side.left_over(rows.theta, columns.theta, 0.0, biases=problem.biases)
-    weights = np.repeat(rows.weights, side.counts) * columns.weights[side.other]
-    drift, left = drawn_drift(now.drift, data.bins, rest, now.tau * weights, problem.prior, rng)
-    return drift, float(np.einsum("c,c,c->", weights, left, left))
-
-
-def _noise_precision(
-    squares: float, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
-) -> float:
-    """τ ~ Γ(a + N/2, b + ½Σαᵢβⱼe²ᵢⱼ)"""
-    if problem.fixed_noise is not None:
-        return 1 / problem.fixed_noise
-    prior = problem.prior
-    rate = prior.b_tau + 0.5 * squares
-    return float(rng.standard_gamma(prior.a_tau + 0.5 * data.n_cells) / rate)
+        found = by_loops(side, task, now.theta, chances)
+    new = DrawnSide(found.theta, found.weights, now.nu, prior, linear, implicit, spread)
+    return new, found.squares
 
 
 def _stored(chain: RatingsDraw, rng: np.random.Generator, data: FeaturedRatings) -> RatingsDraw:
     """The draw to keep, in single precision, whose rounding is far below the posterior spread."""
-    rows = _shifted(chain.rows, data.row_rated, chain.row_implicit, rng)
-    columns = _shifted(chain.columns, data.column_rated, chain.column_implicit, rng)
-    return replace(
-        chain,
-        rows=rows.astype(np.float32),
-        columns=columns.astype(np.float32),
-        row_weights=chain.row_weights.astype(np.float32),
-        column_weights=chain.column_weights.astype(np.float32),
-        row_implicit=replace(
-            chain.row_implicit, weights=chain.row_implicit.weights.astype(np.float32)
-        ),
-        # Predictions do not need it: new items have been rated by nobody.
-        column_implicit=LinearMean.none(0, chain.columns.shape[1]),
-        drift=replace(chain.drift, effects=()),
+    rows, columns = (
+        replace(
+            side,
+            theta=_shifted(side.theta, rated, side.implicit, rng).astype(np.float32),
+            weights=side.weights.astype(np.float32),
+            implicit=replace(side.implicit, weights=side.implicit.weights.astype(np.float32)),
+        )
+        for side, rated in ((chain.rows, data.row_rated), (chain.columns, data.column_rated))
     )
+    # Predictions do not need it: new items have been rated by nobody.
+    columns = replace(columns, implicit=LinearMean.none(0, columns.theta.shape[1]))
+    return RatingsDraw(rows, columns, chain.tau, replace(chain.drift, effects=()))
 
 
 def _shifted(
@@ -252,4 +212,76 @@ def _shifted(
     like = rated.other.other[rng.integers(rated.other.other.size, size=new.size)]
     found = theta.copy()
     found[new] += rated.shift(implicit.weights)[like]
+    return found
+
+
+# --- rows of one side given the other ----------------------------------------------------------
+
+
+class Chances(NamedTuple):
+    """Random numbers of a draw: a standard normal vector for each row (n, K), and a number from
+    Γ(½(ν + Nᵢ), 1) for each, or none if all cells have the same noise.
+    """
+
+    normal: FloatArray
+    gamma: FloatArray
+
+
+class DrawTask(NamedTuple):
+    """Parameters of a draw of rows: the other side φ (m, K) with its weights β, the precision Λ of
+    the prior, Λ times its mean for each row (n, K), the noise precision τ, and ν.
+    """
+
+    other: FloatArray
+    weights: FloatArray
+    precision: FloatArray
+    pull: FloatArray
+    tau: float
+    nu: float
+    biases: bool
+
+    @property
+    def offsets(self) -> FloatArray:
+        """The biases of the other side, which rows see as given."""
+        return self.other[:, -1] if self.biases else np.zeros(len(self.other))
+
+    def given(self) -> RatingsRegressors:
+        """βzzᵀ, βz and βzv of each row of the other side."""
+        found = regressors(self.other, np.empty((0, 0)), 0.0, biases=self.biases)
+        w = self.weights[:, None]
+        return RatingsRegressors(w * found.second, w * found.mean, w * found.drift)
+
+
+class DrawnRows(NamedTuple):
+    """Rows θ (n, K), their weights α (n,), and Σⱼ βⱼe²ᵢⱼ of their residuals e (n,)."""
+
+    theta: FloatArray
+    weights: FloatArray
+    squares: FloatArray
+
+
+def by_numpy(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
+    """Draw αᵢ ~ Γ(½(ν + Nᵢ), ½(ν + τ Σⱼ βⱼe²ᵢⱼ)), with e the residuals of the `old` rows, then
+
+        θᵢ ~ N(Pᵢ⁻¹(ταᵢrᵢ + Λμᵢ), Pᵢ⁻¹),    Pᵢ = ταᵢGᵢ + Λ,
+
+    with Gᵢ = Σⱼ βⱼzⱼzⱼᵀ and rᵢ = Σⱼ βⱼzⱼ(xᵢⱼ − vⱼ) for z = (b, 1), or b without biases.
+    """
+    n, K = chances.normal.shape
+    given, v = task.given(), task.offsets
+    found = DrawnRows(np.empty((n, K)), np.ones(n), np.empty(n))
+    for i in range(n):
+        cells = slice(side.starts[i], side.starts[i + 1])
+        j, x = side.other[cells], side.values[cells]
+        G = unpacked(given.second[j].sum(axis=0)[None], K)[0]
+        r = x @ given.mean[j] - given.drift[j].sum(axis=0)
+        q = float(task.weights[j] @ (x - v[j]) ** 2)
+        if chances.gamma.size:
+            left = q - 2 * old[i] @ r + old[i] @ G @ old[i]
+            found.weights[i] = chances.gamma[i] / (0.5 * (task.nu + task.tau * left))
+        t = task.tau * found.weights[i]
+        L = np.linalg.cholesky(t * G + task.precision)
+        half = np.linalg.solve(L, t * r + task.pull[i]) + chances.normal[i]
+        theta = np.linalg.solve(L.T, half)
+        found.theta[i], found.squares[i] = theta, q - 2 * theta @ r + theta @ G @ theta
     return found

@@ -62,19 +62,13 @@ def variational_table(X: FloatArray, *, center: bool) -> VariationalTable:
     """
     X = np.asarray(X, dtype=np.float64)
     known = seen(X)
-    constant = known.columns & _constant(X, center=center)
+    # Columns of at least two values that are all the same, or all 0 if the data are not centred.
+    # Counted as features, they would suggest that there is no noise; one value suggests nothing.
+    several = (~np.isnan(X)).sum(axis=0) > 1
+    constant = known.columns & is_constant(*extremes(X), center=center) & several
     inside = X[:, _live(known.columns, constant)]
     rows = observed(inside[~np.isnan(inside).all(axis=1)], center=center, scale=False)
     return VariationalTable(X, rows, known.columns, constant, known.status)
-
-
-def _constant(X: FloatArray, *, center: bool) -> NDArray[np.bool_]:
-    """Columns of at least two values that are all the same, or all 0 if the data are not centred.
-
-    Counted as features, they would suggest that there is no noise; a single value suggests nothing.
-    """
-    several = (~np.isnan(X)).sum(axis=0) > 1
-    return np.asarray(is_constant(*extremes(X), center=center) & several)
 
 
 def _live(has_values: NDArray[np.bool_], constant: NDArray[np.bool_]) -> NDArray[np.bool_]:

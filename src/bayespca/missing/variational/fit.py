@@ -11,19 +11,19 @@ from bayespca import inference
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.result import Fit, extended
+from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.observed_spectrum import spectrum_of_observed
 from bayespca.lowrank.records import VariationalFit, spectrum_as_if_complete
 from bayespca.lowrank.variational import BishopModel, Hyper
 from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.rank_posterior import posterior_of_rank
-from bayespca.spectrum.records import Spectrum, Status
+from bayespca.spectrum.records import Status
 
-from .chart import VariationalHolesChart
 from .data import VariationalTable, variational_table
 from .posterior import alphas, noise_variance, posterior, weights
-from .start import closed_noise, random_start, start
-from .state import VariationalHolesState
+from .start import random_start, start
+from .state import VariationalHolesChart, VariationalHolesState
 from .step import step
 
 
@@ -39,7 +39,7 @@ def fit(
     table = variational_table(X, center=hyper.has_mean)
     q = max(min(table.rows.shape) - 1, 0) if n_components is None else n_components
     if hyper.open:
-        noise = closed_noise(table.rows, q) * table.unit**2
+        noise = fill(table.rows, most=q).noise_variance * table.unit**2
         hyper = hyper.suiting(noise, table.unit, table.rows.location)
     return inference.fit(VariationalHolesModel(hyper, q, dtype), table, looping)
 
@@ -79,23 +79,17 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
         state, n = run.state, len(data.X)
         W, noise = weights(state, data), noise_variance(state, data, self.hyper)
         k, shape = found.posterior.columns.rank, (data.rows.shape[1], n - self.hyper.has_mean)
+        # Singular values that a complete matrix would have shown for these components.
+        d, M = (max(size, k, 1) for size in shape)
+        gamma = np.sqrt(M * (np.linalg.svd(W[:, :k], compute_uv=False) ** 2 + noise))
         shown = spectrum_of_observed(found.posterior, data.rows, data.live, n).spectrum
         return extended(
             found,
             VariationalFit,
-            spectrum=_seen_if_complete(W[:, :k], shape, noise),
+            spectrum=spectrum_as_if_complete(gamma, (d, M), noise),
             weights=W,
             alpha=alphas(state, data, self.hyper),
             noise_variance=noise,
             n_samples=n,
             left_out=left_out(shown, posterior_of_rank(shown), k, noise),
         )
-
-
-def _seen_if_complete(
-    weights: FloatArray, shape: tuple[int, int], noise_variance: float
-) -> Spectrum:
-    """Singular values that a complete matrix would have shown for these components."""
-    d, M = (max(size, weights.shape[1], 1) for size in shape)
-    gamma = np.sqrt(M * (np.linalg.svd(weights, compute_uv=False) ** 2 + noise_variance))
-    return spectrum_as_if_complete(gamma, (d, M), noise_variance)

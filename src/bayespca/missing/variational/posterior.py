@@ -24,12 +24,20 @@ def posterior(
     cov[table.live] = state.W_cov[:, kept[:, None], kept] * table.unit**2
     cov[~table.seen] = np.diag(1 / alphas(state, table, hyper)[:k])
     noise = noise_variance(state, table, hyper)
-    mean, mean_variance = _of_mean(state, table, hyper, noise)
+    mean, variance = np.zeros(p), np.zeros(p)
+    if hyper.has_mean:
+        # Columns that take no part have Q(μ) from their values alone.
+        X, live = table.X, table.live
+        counts = np.count_nonzero(~np.isnan(X), axis=0)
+        mean = np.where(table.constant, np.where(np.isnan(X), -np.inf, X).max(axis=0), 0.0)
+        variance = 1 / (hyper.beta + counts / noise)
+        mean[live] = table.rows.location + state.mu * table.unit
+        variance[live] = state.mu_variance * table.unit**2
     return posterior_of_weights(
         weights(state, table)[:, :k],
         cov,
         mean=mean,
-        mean_variance=mean_variance,
+        mean_variance=variance,
         noise_variance=noise,
         dtype=dtype,
     )
@@ -59,18 +67,3 @@ def noise_variance(state: VariationalHolesState, table: VariationalTable, hyper:
     """1/⟨τ⟩"""
     inner = hyper.in_units(table.unit)
     return table.unit**2 / precision(state.b_tau, counts_of(table.rows), inner)
-
-
-def _of_mean(
-    state: VariationalHolesState, table: VariationalTable, hyper: Hyper, noise_variance: float
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of Q(μ); columns that take no part have theirs from their values alone."""
-    X, p, live, unit = table.X, table.live.size, table.live, table.unit
-    if not hyper.has_mean:
-        return np.zeros(p), np.zeros(p)
-    counts = np.count_nonzero(~np.isnan(X), axis=0)
-    mean = np.where(table.constant, np.where(np.isnan(X), -np.inf, X).max(axis=0), 0.0)
-    variance = 1 / (hyper.beta + counts / noise_variance)
-    mean[live] = table.rows.location + state.mu * unit
-    variance[live] = state.mu_variance * unit**2
-    return mean, variance

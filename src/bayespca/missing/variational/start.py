@@ -14,8 +14,8 @@ from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import LEAST_NOISE_AT_START, START_NOISE
 
 from .data import counts_of
-from .idle import IdleColumns, update_idle_latent, update_idle_weights
-from .state import VariationalHolesState
+from .idle import update_idle_latent, update_idle_weights
+from .state import IdleColumns, VariationalHolesState
 
 # Sweeps over the idle columns alone, before the first full sweep.
 SWEEPS_OVER_IDLE = 5
@@ -35,11 +35,6 @@ def start(data: Holes, hyper: Hyper, q: int) -> VariationalHolesState:
         noise = max(noise, LEAST_NOISE_AT_START)
     size = np.sqrt(np.maximum(spread, 1e-6))
     return _started((right * size[:, None]).T, noise, data, hyper, q)
-
-
-def closed_noise(data: Holes, q: int) -> float:
-    """The noise variance of the closed form, in the units of `data`."""
-    return fill(data, most=q).noise_variance
 
 
 def random_start(

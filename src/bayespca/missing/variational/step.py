@@ -9,8 +9,8 @@ latent space is shifted, turned and stretched to where the bound is highest: the
 on the shift only through the covariances of W.
 
 Idle columns are all alike, and one stands for the rest (`idle`), so a sweep costs only what the
-other columns cost. Trial sweeps decide which columns are idle (`switching`): a sweep without a weak
-column, or with one more that would grow, is kept if it leads higher.
+other columns cost. Trial sweeps decide which columns are idle: a sweep without a weak column, or
+with one more that would grow, is kept if it leads higher.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.packing import inverses
+from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import RowSums, sums_over_rows
 from bayespca.lowrank.variational import (
     Hyper,
+    best_turn,
     bound_of_data,
     bound_of_latent,
     bound_of_mean,
@@ -36,10 +38,15 @@ from bayespca.lowrank.variational import (
 from bayespca.spectrum.tolerances import ROUNDING
 
 from .data import counts_of, prior_mean, squares_about_prior
-from .idle import IdleLatent, bound_of_one, update_idle_latent, update_idle_weights
-from .settling import settled
+from .idle import (
+    IdleLatent,
+    bound_of_one,
+    update_idle_latent,
+    update_idle_weights,
+    with_less,
+    with_more,
+)
 from .state import VariationalHolesState
-from .switching import with_less, with_more
 
 # Relative rise of the bound below which one more column is tried.
 NEARLY = 1e-6
@@ -157,3 +164,54 @@ def bound(state: VariationalHolesState, latent: HolesLatent, data: Holes, hyper:
     if state.idle.count:
         total += state.idle.count * bound_of_one(state.idle, latent.idle, counts, hyper)
     return total
+
+
+def settled(
+    state: VariationalHolesState, on: RowSums, data: Holes, hyper: Hyper
+) -> tuple[VariationalHolesState, RowSums]:
+    """Shift, turn and stretch the latent space to where the bound is highest."""
+    if not state.b_alpha.size:
+        return state, on
+    if hyper.has_mean:
+        state, on = _shifted(state, on, data, hyper)
+    H, counts = state.b_alpha.size, counts_of(data)
+    R = best_turn(on.everything[:H, :H], state.second_weights, counts, hyper)
+    if R is None:
+        return state, on
+    # W·R and R⁻¹x replace W and x.
+    change = np.eye(H + 1)
+    change[:H, :H] = np.linalg.inv(R)
+    log_det = on.log_det - 2 * counts.N * float(np.linalg.slogdet(R)[1])
+    state = replace(state, W=state.W @ R, W_cov=R.T @ state.W_cov @ R)
+    return state, replace(_changed(on, change), log_det=log_det)
+
+
+def _shifted(
+    state: VariationalHolesState, on: RowSums, data: Holes, hyper: Hyper
+) -> tuple[VariationalHolesState, RowSums]:
+    """Replace x by x − c and μ by μ + ⟨W⟩c, for the c with the highest bound.
+
+    It solves (N + β⟨W⟩ᵀ⟨W⟩ + ⟨τ⟩ΣⱼnⱼCⱼ)c = Σ_n⟨x⟩ − β⟨W⟩ᵀ(⟨μ⟩ − m) + ⟨τ⟩ΣⱼCⱼΣ_n⟨x⟩, with Cⱼ the
+    covariance of row j of W and the last sum over the samples observed in feature j.
+    """
+    counts, H, W = counts_of(data), state.b_alpha.size, state.W
+    tau = precision(state.b_tau, counts, hyper)
+    means, n = on.second[:, :H, H], on.second[:, H, H]
+    matrix = counts.N * np.eye(H) + hyper.beta * W.T @ W
+    matrix += tau * np.einsum("j,jhk->hk", n, state.W_cov)
+    wanted = on.everything[:H, H] - hyper.beta * W.T @ (state.mu - prior_mean(data))
+    wanted += tau * np.einsum("jhk,jk->h", state.W_cov, means)
+    c = np.linalg.solve(matrix, wanted)
+    change = np.eye(H + 1)
+    change[:H, H] = -c
+    return replace(state, mu=state.mu + W @ c), _changed(on, change)
+
+
+def _changed(on: RowSums, change: FloatArray) -> RowSums:
+    """The sums for `change`·(x, 1) in place of (x, 1)."""
+    return replace(
+        on,
+        second=change @ on.second @ change.T,
+        cross=on.cross @ change.T,
+        everything=change @ on.everything @ change.T,
+    )
