@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import DType, FloatArray, Numbers
-from bayespca.sources.checks import check_complete
+from bayespca.sources.checks import UnusableData, check_complete
 from bayespca.sources.cluster import computed
+from bayespca.sources.columns import Deviations, column_deviations
 from bayespca.sources.constant import constant_columns, varies_beyond_rounding
-from bayespca.sources.deviations import Deviations, column_deviations
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block, Partitions
 from bayespca.sources.tasks import mapped, reduced
 from bayespca.spectrum.records import samples

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.threads import blas_threads, one_blas_thread
 from bayespca.arrays.types import DType, FloatArray, Matrix, Numbers, Vector
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.constant import varies_beyond_rounding
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block
 
 SHORT: DType = np.dtype(np.float32)

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.types import DType, FloatArray
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.constant import constant_columns
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block, Source
 from bayespca.spectrum.records import Spectrum, Status, samples
 

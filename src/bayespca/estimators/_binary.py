@@ -12,8 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca.arrays.types import DType, FloatArray, Input, Numbers
 from bayespca.inference.result import Fit
-from bayespca.sources.binary import BinaryCells, BoolArray
-from bayespca.sources.data import Features
+from bayespca.sources.data import BinaryCells, BoolArray, Features
 
 from . import _input, _validation
 from ._base import AnyEstimator, F

@@ -11,8 +11,8 @@ import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, cast, to_namespace, to_numpy
 from bayespca.arrays.types import Array, Input
+from bayespca.sources.checks import not_finite
 from bayespca.sources.data import Features
-from bayespca.sources.finite import not_finite
 
 from . import _input
 from ._base import AnyEstimator

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import FloatArray
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.cluster import computed
 from bayespca.sources.constant import extremes, is_constant
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Delayed, Partitions
 from bayespca.sources.seen import Few, check_any_value, few
-from bayespca.sources.sums import added, total_over
-from bayespca.sources.tasks import mapped, mapped_parts, reduced
+from bayespca.sources.tasks import added, mapped, mapped_parts, reduced, total_over
 from bayespca.spectrum.tolerances import EPS
 
 from .holes import (

@@ -22,9 +22,9 @@ from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observed_spectrum import ObservedSpectrum, spectrum_of_observed
 from bayespca.lowrank.records import NoiseFound, PCAFit, spectrum_as_if_complete
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
-from bayespca.sources.errors import UnusableData
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.left_out import left_out

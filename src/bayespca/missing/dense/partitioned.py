@@ -24,12 +24,10 @@ from bayespca.lowrank.observing import units
 from bayespca.lowrank.recognising import digests
 from bayespca.sources.cluster import computed
 from bayespca.sources.cluster import kept as held
-from bayespca.sources.fetching import every_nth
 from bayespca.sources.records import Partitions
 from bayespca.sources.rounding import ROWS, rounding_variances
 from bayespca.sources.seen import little_known
-from bayespca.sources.sums import added
-from bayespca.sources.tasks import mapped, reduced
+from bayespca.sources.tasks import added, every_nth, mapped, reduced
 
 from .data import HolesTable
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.mixtures.weights import log_weights
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 from bayespca.spectrum.tolerances import LEAST_PROBABILITY
 
 from .data import BernoulliRows
