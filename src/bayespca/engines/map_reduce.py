@@ -34,11 +34,11 @@ from bayespca.spectrum.records import samples
 
 from . import gram, streaming
 from . import moments as running
+from .dense import shortened, triangle
 from .moments import LONG, SHORT, RunningMoments
-from .randomized import exploring
+from .randomized import krylov
 from .records import Decomposition, Plan, embedded, times
 from .tall import TallOperator
-from .triangles import shortened, triangle
 
 # Up to this short side its matrix is formed: 3.2 GB.
 GRAM_WIDTH = 20_000
@@ -112,19 +112,10 @@ def _by_rows(
     if found.status.exact or precision == SHORT:
         return found, found.status.exact
     shift = state.mean if center else np.zeros(state.n_features)
-    R, n_read = _triangle(partitions, shift, state.unit)
-    return streaming.from_triangle(R, n_read, state, center=center), True
-
-
-def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[FloatArray, int]:
-    """R of the QR factorisation of all rows less `shift`, in units, and the number of rows."""
-    parts = mapped(partitions, _block_triangle, shift, unit)
-    (merged,) = computed(reduced(parts, _merged_triangles, fan_in=fan_in(partitions.n_features)))
-    p = partitions.n_features
-    R = merged.rows if len(merged.rows) >= p else np.zeros((p, p))
-    if R is not merged.rows:
-        R[: len(merged.rows)] = merged.rows
-    return triangle(R), merged.n_read
+    p, parts = state.n_features, mapped(partitions, _block_triangle, shift, state.unit)
+    (merged,) = computed(reduced(parts, _merged_triangles, fan_in=fan_in(p)))
+    rows = np.pad(merged.rows, ((0, max(p - len(merged.rows), 0)), (0, 0)))
+    return streaming.from_triangle(triangle(rows), merged.n_read, state, center=center), True
 
 
 @dataclass(frozen=True)
@@ -162,9 +153,13 @@ def _by_columns(
 ) -> tuple[Decomposition, bool]:
     columns = partitions.columns
     assert columns is not None
-    seen = _column_moments(columns, precision, center=center)
+    n = columns.n_features
+    running.check_memory(n, n, LONG.itemsize, limit=running.MEMORY_LIMIT)
+    each = [range(len(columns.chunks)), columns.offsets or ()]
+    parts = mapped(columns, _moments_of_columns, precision, center, each=each)
+    (seen,) = computed(reduced(parts, _merged_columns, fan_in=fan_in(n)))
     live = seen.live if seen.live.any() else np.ones_like(seen.live)
-    n, p = columns.n_features, int(live.sum())
+    p = int(live.sum())
     state = running.folded(seen.state)
     if state.scatter is None:
         state = replace(state, scatter=np.zeros((n, n)))
@@ -192,16 +187,6 @@ def _by_columns(
     if p < live.size:
         found = embedded(found, np.flatnonzero(live), seen.mean)
     return found, is_precise or precision == LONG
-
-
-def _column_moments(columns: Partitions, precision: DType, *, center: bool) -> ColumnMoments:
-    running.check_memory(
-        columns.n_features, columns.n_features, LONG.itemsize, limit=running.MEMORY_LIMIT
-    )
-    each = [range(len(columns.chunks)), columns.offsets or ()]
-    parts = mapped(columns, _moments_of_columns, precision, center, each=each)
-    (seen,) = computed(reduced(parts, _merged_columns, fan_in=fan_in(columns.n_features)))
-    return seen
 
 
 def _moments_of_columns(
@@ -281,7 +266,7 @@ def _by_products(
     short = min(seen.n, partitions.n_features)
     if n_needed <= short // 8:
         operator, live = _operator(partitions, seen, center=center)
-        found = exploring.decompose(
+        found = krylov.decompose(
             operator, plan=plan, rng=rng, max_basis=min(short // 3, MOST_VECTORS)
         )
         if found is not None:

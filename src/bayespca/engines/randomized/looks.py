@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
-from bayespca.spectrum.records import Solution
 
 from .problem import RandomizedProblem, leading
-from .ritz import Ritz
+from .space import Ritz
 
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
@@ -41,10 +40,14 @@ class Look:
         """Look at the Ritz values after `full_steps` full steps."""
         n_settled = min(ritz.values.size - 1, leading(ritz.leak <= problem.eps**0.25))
         n_feasible = problem.n_feasible(ritz.values)
-        solution = _decided(ritz, n_feasible, problem)
-        if solution is None:
+        if not n_feasible:
             return cls(ritz, n_settled)
+        # The plan must decide on an exact rank, and drop some of the Ritz values.
+        solution = problem.rough(problem.spectrum(ritz.values[:n_feasible]))
         k = solution.rank
+        leaves = k < ritz.values.size and ritz.values[k] > 0
+        if not (solution.status.exact and leaves):
+            return cls(ritz, n_settled)
         errors, steps = _convergence(ritz, k, problem)
         chance = problem.chance(ritz.values, solution, max(k, n_settled))
         miss, to_go = chance.missed_after(2 * full_steps), float(steps.sum())
@@ -68,8 +71,11 @@ class Look:
 
     def is_hopeless(self, problem: RandomizedProblem) -> bool:
         """Whether the basis would outgrow its limit, or could not resolve the spectrum."""
-        m, limit = self.ritz.values.size, problem.max_basis
-        if _is_cluster(self.ritz.values[: max(self.rank, 0)], problem.block):
+        m, limit, block = self.ritz.values.size, problem.max_basis, problem.block
+        # Where as many kept values agree as a block has columns, there may be more of them.
+        kept = self.ritz.values[: max(self.rank, 0)]
+        first = kept[: max(kept.size - block + 1, 0)]
+        if block > 1 and np.any(first <= 1.0001 * kept[block - 1 :]):
             return True
         # Vectors converge ever faster, so the estimate is about twice too large.
         if 2 * m > limit and m + 0.4 * self.to_go > limit:
@@ -98,15 +104,6 @@ class Look:
         return problem.rough(problem.spectrum(values, is_complete=True)).rank
 
 
-def _decided(ritz: Ritz, n_feasible: int, problem: RandomizedProblem) -> Solution | None:
-    """The plan's solution for the Ritz values, if it is exact and drops some of them."""
-    if not n_feasible:
-        return None
-    solution = problem.rough(problem.spectrum(ritz.values[:n_feasible]))
-    leaves = solution.rank < ritz.values.size and ritz.values[solution.rank] > 0
-    return solution if solution.status.exact and leaves else None
-
-
 def _convergence(ritz: Ritz, k: int, problem: RandomizedProblem) -> tuple[FloatArray, FloatArray]:
     """Errors of the kept right vectors over the tolerance, and the steps that each still needs.
 
@@ -126,9 +123,3 @@ def _convergence(ritz: Ritz, k: int, problem: RandomizedProblem) -> tuple[FloatA
     errors = leak * frontier * gamma / gap / tolerance
     rate = 2 * np.arcsinh(np.sqrt(gap) / gamma)
     return errors, np.log(np.maximum(errors, 1.0)) / rate
-
-
-def _is_cluster(kept: FloatArray, block: int) -> bool:
-    """Whether as many kept values agree as a block has columns: there may be more of them."""
-    first = kept[: max(kept.size - block + 1, 0)]
-    return block > 1 and bool(np.any(first <= 1.0001 * kept[block - 1 :]))

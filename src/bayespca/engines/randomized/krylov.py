@@ -22,8 +22,7 @@ from bayespca.spectrum.tolerances import EPS
 from .looks import Look
 from .orthonormal import gram_of
 from .problem import FIRST_LOOK, RandomizedProblem
-from .ritz import Ritz
-from .space import DoubtfulError, HastySpace, Space
+from .space import DoubtfulError, HastySpace, Ritz, Space
 
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
 # an accelerator, where each step waits for the host several times, more.
