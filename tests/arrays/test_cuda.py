@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.arrays import cuda, threads, to_numpy
+from bayespca.arrays import cuda, parallel, to_numpy
 from bayespca.arrays import namespaces as arrays
 from bayespca.engines.operators import dense_operator
 from bayespca.engines.randomized import krylov, space
@@ -276,7 +276,7 @@ def away(request, monkeypatch):
     monkeypatch.setattr(cuda, "is_served", torch.is_tensor)
     monkeypatch.setattr(cuda, "_most_shared_bytes", lambda: 227 << 10)
     monkeypatch.setattr(rows, "_shared", lambda data: data)
-    for module in (arrays, krylov, randomized_problem, space, threads):
+    for module in (arrays, krylov, randomized_problem, space, parallel):
         monkeypatch.setattr(module, "on_accelerator", torch.is_tensor)
     return torch.asarray
 

@@ -29,7 +29,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.parallel import blas_threads, one_blas_thread
 from bayespca.arrays.types import AnyDType, Array, DType, FloatArray, Sparse
 from bayespca.spectrum.records import Solution, Spectrum, samples
 

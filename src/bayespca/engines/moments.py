@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.parallel import blas_threads, one_blas_thread
 from bayespca.arrays.types import DType, FloatArray, Matrix, Numbers, Vector
 from bayespca.sources.checks import UnusableData
 from bayespca.sources.constant import varies_beyond_rounding

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from bayespca.arrays.types import RandomState
+from bayespca.inference.fitting import Looping
 from bayespca.inference.loop import Callback
-from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 from bayespca.noise.asked import EVB
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm

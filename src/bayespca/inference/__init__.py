@@ -1,10 +1,8 @@
 """The one loop and the one `fit` for everything iterative."""
 
-from .checkpoint import Checkpoint
-from .digest import fingerprint
-from .fitting import fit, settle
-from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
-from .looping import Looping
+from .checkpoint import Checkpoint, fingerprint
+from .fitting import Looping, fit, settle
+from .loop import Callback, FreeEnergyWarning, Info, Run, Storage, Trace, best_of, run
 from .model import Model, Move
 from .result import Fit, extended
 from .search import searched
@@ -15,11 +13,11 @@ __all__ = [
     "Fit",
     "FreeEnergyWarning",
     "Info",
-    "Keeper",
     "Looping",
     "Model",
     "Move",
     "Run",
+    "Storage",
     "Trace",
     "best_of",
     "extended",

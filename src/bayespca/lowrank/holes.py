@@ -22,7 +22,7 @@ from bayespca.arrays.namespaces import (
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, columns_of, taken
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.inference.digest import fingerprint
+from bayespca.inference.checkpoint import fingerprint
 
 from .patterns import pattern_of_rows
 

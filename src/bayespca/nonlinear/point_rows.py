@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Index
-from bayespca.inference.descending_rows import rows_descended
+from bayespca.inference.descent import rows_descended
 
 from .posterior import GPPosterior, predicted, slopes
 from .rowwise import Latent

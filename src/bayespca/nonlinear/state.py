@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Index, Vector
-from bayespca.inference.descending import Descent
+from bayespca.inference.descent import Descent
 
 from .kernels import KernelHyper
 from .rowwise import Latent

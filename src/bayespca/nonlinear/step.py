@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.inference.descending import begun, descended
+from bayespca.inference.descent import begun, descended
 from bayespca.inference.loop import Info
 
 from .bound import NotPositiveError, energy_at, evaluate

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.io.packages import need
 
 from .records import Delayed

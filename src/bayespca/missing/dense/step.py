@@ -29,11 +29,10 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, device, to_numpy
 from bayespca.arrays.packing import packed, turned
+from bayespca.arrays.parallel import beside
 from bayespca.arrays.places import at, brought
-from bayespca.arrays.threads import beside
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.inference.loop import Info
-from bayespca.inference.rounding import is_rounding
+from bayespca.inference.loop import Info, is_rounding
 from bayespca.lowrank.cells import best_cells
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.kernels import given_gram

@@ -16,8 +16,7 @@ from functools import partial
 import numpy as np
 
 from bayespca import inference
-from bayespca.inference.fitting import Settled, finished, settle
-from bayespca.inference.looping import Looping
+from bayespca.inference.fitting import Looping, Settled, finished, settle
 from bayespca.lowrank.noise_models import ISOTROPIC, PER_FEATURE
 
 from .cluster import Cluster
