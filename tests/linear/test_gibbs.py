@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayespca.arrays.packing import wishart_root
 from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import alignment
 from bayespca.linear.gibbs import posterior as reading
@@ -16,7 +17,6 @@ from bayespca.linear.gibbs.data import GibbsData, compress
 from bayespca.linear.gibbs.fit import PrecisionError, fit
 from bayespca.linear.gibbs.start import start
 from bayespca.linear.gibbs.step import GibbsState
-from bayespca.lowrank.drawing import wishart_root
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle

@@ -1,4 +1,7 @@
-"""Many small symmetric matrices, packed: the upper triangle row by row, as `np.triu_indices`."""
+"""Many small symmetric matrices, packed: the upper triangle row by row, as `np.triu_indices`.
+
+Also their inverses, roots, and draws from the normal vectors whose covariances they are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from .namespaces import array_namespace, device, is_numpy_array, is_torch_array
-from .types import Array
+from .places import at, taken
+from .types import Array, FloatArray, Index
 
 # Most matrices to decompose in one call: cuSOLVER fails at a hundred thousand.
 AT_ONCE = 10_000
@@ -124,6 +128,11 @@ def times(matrices: Array, v: Array) -> Array:
     return xp.reshape(xp.reshape(matrices, (p * H, H)) @ v, (p, H))
 
 
+def times_each(matrices: Array, rows: Array) -> Array:
+    """Product of each row with a matrix of its own."""
+    return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
+
+
 def inverses(precision: Array) -> tuple[Array, Array]:
     """Inverses of positive definite matrices, and the logarithms of their determinants."""
     xp, (*several, H) = array_namespace(precision), precision.shape[:-1]
@@ -183,3 +192,24 @@ def are_covariances(matrices: NDArray[np.float64]) -> bool:
     variances = np.linalg.eigvalsh(matrices)
     slack = 1e-6 * np.abs(variances).max(initial=0.0)
     return bool((variances >= -slack).all())
+
+
+def with_ones(a: Array) -> Array:
+    """ã = (a, 1)"""
+    xp = array_namespace(a)
+    return xp.concat([a, xp.ones((a.shape[0], 1), dtype=a.dtype, device=device(a))], axis=1)
+
+
+def normal_vectors(cov: Array, rng: np.random.Generator, which: Index) -> Array:
+    """Draws from N(0, cov), one for each of `which`; covariances may be singular."""
+    root = taken(roots(cov), which)
+    return times_each(root, at(cov, rng.normal(size=(which.size, cov.shape[-1]))))
+
+
+def wishart_root(dof: float, q: int, rng: np.random.Generator) -> FloatArray:
+    """Z of at most q rows such that ZᵀZ ~ Wishart_q(I, dof): Bartlett's triangle if dof > q."""
+    if dof <= q:
+        return rng.normal(size=(int(dof), q))
+    Z = np.triu(rng.normal(size=(q, q)), 1)
+    np.fill_diagonal(Z, np.sqrt(rng.chisquare(dof - np.arange(q))))
+    return Z

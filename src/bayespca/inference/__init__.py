@@ -1,6 +1,7 @@
 """The one loop and the one `fit` for everything iterative."""
 
-from .checkpoint import Checkpoint, fingerprint
+from .checkpoint import Checkpoint
+from .digest import fingerprint
 from .fitting import Looping, fit, settle
 from .loop import Callback, FreeEnergyWarning, Info, Run, Storage, Trace, best_of, run
 from .model import Model, Move

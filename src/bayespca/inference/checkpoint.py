@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Generic, TypeVar
-
-import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.io import archive
@@ -89,15 +86,3 @@ class Checkpoint(Generic[S]):
     def remove(self) -> None:
         """Remove the file once the fit is done and its result is elsewhere."""
         self.path.unlink(missing_ok=True)
-
-
-def fingerprint(*parts: object) -> str:
-    """A short text that differs where data or options do."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            digest.update(str((part.dtype, part.shape)).encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
-        else:
-            digest.update(repr(part).encode())
-    return digest.hexdigest()

@@ -16,7 +16,8 @@ import numpy as np
 from bayespca.arrays.parallel import one_blas_thread
 
 from .accelerating import Chart
-from .checkpoint import Checkpoint, fingerprint
+from .checkpoint import Checkpoint
+from .digest import fingerprint
 from .loop import Callback, Info, Run, Step, best_of, run
 from .model import Model
 from .result import Fit

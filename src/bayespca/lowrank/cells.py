@@ -95,8 +95,13 @@ def best_cells(
         before = _marginal(old.shape, old.rate, inside)
         if before < energy:
             alpha, beta, energy = old.shape, old.rate, before
-    energy -= 0.5 * _expected(inside, alpha, beta)
-    precision = _precision(squares, seen, alpha, beta)
+    # Less ½Σ⟨τ⟩R, and then (α + ½)/(β + R/2) in the memory of the squares.
+    sums = ((part / (beta + 0.5 * part)).sum() for part in _in_parts(inside))
+    energy -= 0.5 * (alpha + 0.5) * float(sum(sums))
+    squares *= 0.5
+    squares += beta
+    precision = np.divide(alpha + 0.5, squares, out=squares)
+    precision *= seen
     if known is not None:
         precision *= known
         energy -= 0.5 * _sum_of_logs(known)
@@ -122,12 +127,6 @@ def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:
     return float(squares.size * constant + (alpha + 0.5) * sum(parts))
 
 
-def _expected(squares: FloatArray, alpha: float, beta: float) -> float:
-    """Σ⟨τ⟩R."""
-    parts = ((part / (beta + 0.5 * part)).sum() for part in _in_parts(squares))
-    return (alpha + 0.5) * float(sum(parts))
-
-
 def log_ratio_of_gammas(alpha: float) -> float:
     """log Γ(α + ½)/Γ(α), to all digits where α is large."""
     if alpha < 100:
@@ -137,17 +136,6 @@ def log_ratio_of_gammas(alpha: float) -> float:
 
 def _in_parts(cells: FloatArray) -> Iterator[FloatArray]:
     return (cells[first : first + PART] for first in range(0, cells.size, PART))
-
-
-def _precision(
-    squares: FloatArray, seen: NDArray[np.bool_], alpha: float, beta: float
-) -> FloatArray:
-    """(α + ½)/(β + R/2), 0 in holes, in the memory of the squares."""
-    squares *= 0.5
-    squares += beta
-    np.divide(alpha + 0.5, squares, out=squares)
-    squares *= seen
-    return squares
 
 
 def _sum_of_logs(precision: FloatArray) -> float:

@@ -13,11 +13,10 @@ from contextlib import suppress
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Index
 
-from .kernels import OwnRows, Starts, UpdatedRows
+from .kernels import OwnRows, UpdatedRows
 
 # Entries of a matrix are WIDTH numbers apart, one for each lane. Fewer lanes are used, but at least
 # LEAST, where the triangles of all lanes would not fit in a core's cache of CACHED numbers.
@@ -33,7 +32,7 @@ _compiled = numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="nu
 def by_loops(
     gram: FloatArray,
     pull: FloatArray,
-    starts: Starts,
+    starts: Index,
     share: float,
     ridge: FloatArray,
     s2: float,
@@ -62,7 +61,7 @@ def _lanes(H: int) -> int:
 def _update(
     gram: FloatArray,
     pull: FloatArray,
-    starts: Starts,
+    starts: Index,
     shares: FloatArray,
     known: FloatArray,
     ridge: FloatArray,
@@ -363,7 +362,7 @@ def _update_single_rows(
 @_compiled
 def _update_rows(
     C: FloatArray,
-    begins: NDArray[np.intp],
+    begins: Index,
     pull: FloatArray,
     known: FloatArray,
     x: FloatArray,

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.packing import packed
-from bayespca.arrays.types import FloatArray, Vector
+from bayespca.arrays.types import FloatArray, Index, Vector
 from bayespca.inference.accelerating import StatePoint
 from bayespca.inference.loop import Info
 from bayespca.spectrum.records import Moments, Solution, Spectrum
@@ -32,7 +32,7 @@ from bayespca.spectrum.tolerances import EPS, LOG_2PI, RESOLUTION_OF_SQUARES, TI
 
 from .aligning import LARGEST
 from .holes import BLOCK, Holes
-from .kernels import Starts, by_numpy, given_gram, kernel_for
+from .kernels import by_numpy, given_gram, kernel_for
 
 # Dummy features: patterns whose numbers of holes differ by at most this many are solved together.
 PADDING = 3
@@ -101,10 +101,10 @@ class HoleGroup(NamedTuple):
     rows begin among these, and the places of pairs of holes in P, None if they are not kept.
     """
 
-    holes: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    starts: Starts
-    places: NDArray[np.intp] | None
+    holes: Index
+    rows: Index
+    starts: Index
+    places: Index | None
 
 
 def grouped(data: Holes) -> list[HoleGroup]:
@@ -125,23 +125,21 @@ def grouped(data: Holes) -> list[HoleGroup]:
     return found
 
 
-def _padded(missing: NDArray[np.bool_], h: int) -> NDArray[np.intp]:
+def _padded(missing: NDArray[np.bool_], h: int) -> Index:
     """Holes of each pattern, filled up to h with dummy features: (m, h)."""
     lacking = h - missing.sum(axis=1)
     padding = np.arange(PADDING) < lacking[:, None]
     return np.nonzero(np.hstack([missing, padding]))[1].reshape(len(missing), h)
 
 
-def _group(
-    data: Holes, patterns: NDArray[np.intp], holes: NDArray[np.intp], *, keeps: bool
-) -> HoleGroup:
+def _group(data: Holes, patterns: Index, holes: Index, *, keeps: bool) -> HoleGroup:
     sizes = data.starts[patterns + 1] - data.starts[patterns]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     rows = np.arange(starts[-1]) + np.repeat(data.starts[patterns] - starts[:-1], sizes)
     return HoleGroup(holes, rows, starts, _places(holes, data.shape[1]) if keeps else None)
 
 
-def _places(holes: NDArray[np.intp], p: int) -> NDArray[np.intp]:
+def _places(holes: Index, p: int) -> Index:
     """Flat indices of the pairs of holes in the padded P: (h(h + 1)/2, m)."""
     k, l = np.triu_indices(holes.shape[1])
     return np.asarray(holes[:, k].T * (p + PADDING) + holes[:, l].T)
@@ -178,11 +176,11 @@ def _expected(group: HoleGroup, values: FloatArray, normal: RowNormal, solved: S
 
 # From packed precisions and the pull on each row: means of rows, packed covariances of patterns,
 # and log determinants of these.
-Solver = Callable[[FloatArray, FloatArray, Starts], tuple[FloatArray, FloatArray, FloatArray]]
+Solver = Callable[[FloatArray, FloatArray, Index], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 def _by_kernel(
-    precisions: FloatArray, pull: FloatArray, starts: Starts
+    precisions: FloatArray, pull: FloatArray, starts: Index
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     from .compiled import by_loops
 
@@ -191,7 +189,7 @@ def _by_kernel(
 
 
 def _by_library(
-    precisions: FloatArray, pull: FloatArray, starts: Starts
+    precisions: FloatArray, pull: FloatArray, starts: Index
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     a, cov, log_dets = given_gram(precisions, pull, starts, np.zeros(pull.shape[1]), 1.0)
     return a, packed(cov).T, log_dets

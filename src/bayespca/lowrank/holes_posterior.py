@@ -22,7 +22,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.packing import packed, pseudo_inverses, unpacked
+from bayespca.arrays.packing import packed, pseudo_inverses, times_each, unpacked, with_ones
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import (
     Array,
@@ -37,15 +37,14 @@ from bayespca.sources.redundant import Combinations
 from bayespca.spectrum.tolerances import LOG_2PI, UNDETERMINED
 
 from . import combined
+from .axes import SMALLEST, NewRows, more_variance
+from .cell_weights import bounds, on_host_for_cells, weighed
 from .density import low_rank_normal
-from .drawing import times, with_ones
 from .holes import Block, Holes
-from .new_rows import SMALLEST, NewRows, more_variance
 from .observing import new_rows
-from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
-from .rows import Columns, latent, latent_means, suited_blocks
-from .tails import NORMAL, Tails
-from .weighing import bounds, on_host_for_cells, weighed
+from .recognising import chance_to_be_new, digests
+from .rows import Columns, latent, latent_means, misfits_of_rows, suited_blocks
+from .scales import NORMAL, Tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +214,13 @@ def variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
 def squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray]:
     """Squares that determine the noise of each row, and the number of its cells; (n,) both."""
     distance, _, counts = _distances(posterior, X)
-    old, data = np.isin(digests(X), posterior.learned_from), _rows(posterior, X)
-    return with_squares_of_sweeps(distance, old, data, posterior.columns), counts
+    old = np.isin(digests(X), posterior.learned_from)
+    if old.any():
+        # Of rows that were learned from: Σ⟨(x − ãᵀb̃)²⟩/σ² + Σa²/cₐ².
+        data = _rows(posterior, X)
+        squares = misfits_of_rows(data, posterior.columns).squares
+        distance = np.where(old, squares[np.argsort(data.order)], distance)
+    return distance, counts
 
 
 def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
@@ -334,7 +338,7 @@ def _by_outside(
         ones = with_ones(a[block.rows, :])
         squares = xp.matmul(taken(ones, i, axis=1) * taken(ones, j, axis=1), spread)
         squares = squares + taken(xp.matmul(packed(of_pattern), inner), block.pattern)
-        found[block.rows, :] = times(taken(gains, block.pattern), squares)
+        found[block.rows, :] = times_each(taken(gains, block.pattern), squares)
     return found
 
 
@@ -366,10 +370,10 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
         inverse = pseudo_inverses(unpacked(xp.matmul(block.mask, outer), k), UNDETERMINED)
         inverse = taken(inverse, block.pattern)
         Z = block.values * posterior.unit
-        T = times(inverse, xp.matmul(Z, components.T))
+        T = times_each(inverse, xp.matmul(Z, components.T))
         # Squares of singular values have lost digits; a step from the residuals restores them.
         rest = (Z - xp.matmul(T, components)) * taken(block.mask, block.pattern)
-        return T + times(inverse, xp.matmul(rest, components.T))
+        return T + times_each(inverse, xp.matmul(rest, components.T))
 
     if not k:
         return _typed(posterior, data.values[:, :0])

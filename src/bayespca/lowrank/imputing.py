@@ -11,25 +11,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, cast, on_host
-from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.packing import normal_vectors, packed, times_each, unpacked, with_ones
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 
 from . import combined
-from .drawing import normal_vectors, times, with_ones
+from .cell_weights import on_host_for_cells
 from .holes import Holes
 from .holes_posterior import (
     HolesPosterior,
+    predictive_noise,
     squares_of_rows,
     unit_of_columns,
     variance_of_rows,
     weighed_rows,
 )
 from .rows import Columns, latent, latent_draws, suited_blocks
-from .weighing import on_host_for_cells
 
 # Least share of its error that a cell leaves to the other cells.
 LEAST_LEFT = 0.1
+
+# Numbers per block of rows.
+AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +186,9 @@ def sample_imputation(
     C = columns.b_cov if unknown is None else unknown.covariances
     of_b = normal_vectors(C, shared, np.arange(len(C)))
     if unknown is not None:
-        size = _size_drawn(unknown.degrees, shared)
+        # A draw of σ over its estimate.
+        if np.isfinite(unknown.degrees):
+            size = float(np.sqrt(unknown.degrees / shared.chisquare(unknown.degrees)))
         mean, cov = latent(data, columns)
         a = mean + size * (a - mean + _following(data, columns, (mean, cov), of_b))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
@@ -193,11 +198,6 @@ def sample_imputation(
     drawn = drawn * at(X, unit_of_columns(posterior)) + at(X, posterior.mean)
     drawn = xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
     return combined.outside(whole, rows, drawn)[0]
-
-
-def _size_drawn(degrees: float, rng: np.random.Generator) -> float:
-    """A draw of σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
-    return float(np.sqrt(degrees / rng.chisquare(degrees))) if np.isfinite(degrees) else 1.0
 
 
 def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
@@ -214,5 +214,29 @@ def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: F
         change = weights * xp.matmul(ones, moved.T)
         pull = xp.matmul(left, moved[:, :k]) - xp.matmul(change, b[:, :k])
         gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
-        found[block.rows, :] = times(gain, pull)
+        found[block.rows, :] = times_each(gain, pull)
+    return found
+
+
+def by_others(posterior: HolesPosterior, X: FloatArray) -> FloatArray:
+    """E(xᵢⱼ | the other observed cells of row i), less the column's mean and over its scale.
+
+    Rows are Bt + noise with t ~ N(0, I) and noise variances ψ. With G = I + BᵀΨ⁻¹B over observed
+    cells and the leverage hⱼ = bⱼᵀG⁻¹bⱼ/ψⱼ, an observed cell xⱼ has contributed to its own
+    prediction x̂ⱼ; without that contribution the prediction is (x̂ⱼ − hⱼxⱼ)/(1 − hⱼ).
+    """
+    B = on_host(posterior.components).T @ posterior.basis * np.sqrt(posterior.latent_variance)
+    psi = predictive_noise(posterior)
+    Z = (X - on_host(posterior.mean)) / on_host(posterior.scale)
+    step = max(1, AT_ONCE // max(1, B.size))
+    found = np.empty_like(Z)
+    for rows in (slice(i, i + step) for i in range(0, len(Z), step)):
+        seen = ~np.isnan(Z[rows])
+        x = np.where(seen, Z[rows], 0.0)
+        weights = seen / psi
+        G = np.eye(B.shape[1]) + (weights[:, None, :] * B.T) @ B
+        H = np.linalg.solve(G, np.broadcast_to(B.T, (len(G), *B.T.shape))).swapaxes(1, 2)
+        means = np.einsum("ijk,ik->ij", H, (weights * x) @ B)
+        leverage = np.where(seen, np.einsum("ijk,jk->ij", H, B) / psi, 0.0)
+        found[rows] = (means - leverage * x) / (1 - leverage)
     return found

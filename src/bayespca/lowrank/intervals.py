@@ -11,6 +11,7 @@ from bayespca.spectrum.left_out import strengths
 from .axes import (
     WEAKEST,
     Axes,
+    NewRows,
     errors_of_strengths,
     leaning_out,
     standard_deviations,
@@ -23,7 +24,6 @@ from .holes_posterior import (
     latent_variance_of_scores,
 )
 from .imputing import Unknown
-from .new_rows import NewRows
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 

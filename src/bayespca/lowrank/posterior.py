@@ -20,11 +20,11 @@ from bayespca.sources.redundant import Combinations
 from bayespca.spectrum.records import Solution
 
 from . import combined, filtering
+from .axes import NewRows, more_variance
 from .density import distances_of_complete
 from .filtering import filtered, transposed, unfiltered
-from .new_rows import NewRows, more_variance
 from .recognising import chance_to_be_new, digests
-from .tails import NORMAL, Tails
+from .scales import NORMAL, Tails
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,13 @@ from bayespca.arrays.packing import (
     packed_beside_last,
     roots,
     times,
+    times_each,
     unpacked,
 )
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, ArrayMatrices, ArrayMatrix, FloatArray, Vector
 
-from .drawing import times as each
 from .holes import BLOCK, Block, Holes, IncompleteRows
 from .kernels import (
     Kernel,
@@ -177,7 +177,7 @@ def latent_draws(data: Holes, columns: Columns, normals: Array) -> Array:
         root = roots(at(a, covariances))
         if root.shape[0] < means.shape[0]:
             root = taken(root, block.pattern)
-        a[block.rows, :] = at(a, means) + each(root, a[block.rows, :])
+        a[block.rows, :] = at(a, means) + times_each(root, a[block.rows, :])
     return a if columns.integrated else latent_means(data, columns)
 
 

@@ -12,8 +12,7 @@ from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import from_solution
 from bayespca.lowrank.records import NoiseFound, PCAPosterior
-from bayespca.lowrank.scales import nats_per_component, probability_of_outlier
-from bayespca.lowrank.tails import Tails
+from bayespca.lowrank.scales import Tails, nats_per_component, probability_of_outlier
 
 from .data import NoisyTable
 from .step import ScaledState, mean_noise, stationary

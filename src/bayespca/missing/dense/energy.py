@@ -9,9 +9,8 @@ import numpy as np
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import at
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.factors import FactorMoments, Factors
 from bayespca.lowrank.holes import IncompleteRows
-from bayespca.lowrank.moments import FactorMoments
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, LOG_2PI
 
 from .idle import Idle

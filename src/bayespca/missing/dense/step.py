@@ -33,12 +33,12 @@ from bayespca.arrays.parallel import beside
 from bayespca.arrays.places import at, brought
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.inference.loop import Info, is_rounding
+from bayespca.lowrank.cell_weights import squares_of_cells
 from bayespca.lowrank.cells import best_cells
+from bayespca.lowrank.factors import FactorMoments
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.kernels import given_gram
-from bayespca.lowrank.moments import FactorMoments
 from bayespca.lowrank.rows import RowSums, misfits_of_rows, sums_over_rows
-from bayespca.lowrank.weighing import squares_of_cells
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
 
 from .dropping import Before, Turn, with_components_that_pay

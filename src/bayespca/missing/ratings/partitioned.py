@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray, Identifiers, Numbers
-from bayespca.inference.checkpoint import fingerprint
+from bayespca.inference.digest import fingerprint
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Delayed
 from bayespca.sources.tasks import mapped_parts, total_over

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
-from bayespca.lowrank.factors import Factors
-from bayespca.lowrank.moments import FactorMoments
+from bayespca.lowrank.factors import FactorMoments, Factors
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHED
 

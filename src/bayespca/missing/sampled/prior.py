@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
+from bayespca.arrays.packing import wishart_root
 from bayespca.arrays.types import FloatArray, Matrix, Vector
-from bayespca.lowrank.drawing import wishart_root
 
 from .features import Features, gram_of
 
