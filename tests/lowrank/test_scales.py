@@ -11,14 +11,20 @@ from scipy.stats import gamma
 
 from bayespca.lowrank.scales import (
     LARGEST_SHAPE,
+    _marginal,
     _trigamma,
     at_unit_scale,
     given,
     learned,
-    marginal_energy,
     nats_per_component,
     probability_of_outlier,
 )
+
+
+def marginal_energy(at, squares, counts):
+    """The energy at (log α, log β/α), and its gradient."""
+    energy, slope, _ = _marginal(np.array([at[0], at[0] + at[1]]), squares, counts)
+    return energy, np.array([slope[0] + slope[1], slope[1]])
 
 
 def squares(shape: float, n: int, counts: float, seed: int = 0) -> np.ndarray:

@@ -228,7 +228,7 @@ def _block_mean(block: Array, dtype: AnyDType) -> Array:
 
 
 def from_feature_gram(
-    gram: Array, *, like: Array, mean: Array, n_samples: int, center: bool, engine: str = "gram"
+    gram: Array, *, like: Array, mean: Array, n_samples: int, center: bool
 ) -> Decomposition:
     """The decomposition of data whose centred p×p Gram matrix is known."""
     eigen = Eigen.of(gram)
@@ -242,7 +242,7 @@ def from_feature_gram(
         right,
         mean,
         n_samples,
-        engine,
+        "gram",
         gram=to_numpy(gram),
     )
 
@@ -255,7 +255,6 @@ def from_sample_gram(
     n_features: int,
     center: bool,
     dtype: AnyDType,
-    engine: str = "gram",
 ) -> Decomposition:
     """The decomposition from the centred n×n Gram matrix.
 
@@ -271,7 +270,7 @@ def from_sample_gram(
     def top(k: int) -> Array:
         return right(left(k) / spectrum.singular_values[:k])
 
-    return Decomposition(spectrum, top, mean, n, engine, left=left)
+    return Decomposition(spectrum, top, mean, n, "gram", left=left)
 
 
 def _spectrum(

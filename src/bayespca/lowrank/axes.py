@@ -115,15 +115,10 @@ def turns(some: FloatArray, others: FloatArray, axes: Axes) -> FloatArray:
     stronger_w = w * np.exp(np.where(NODES < 0, of_w, 0.0))
     known = _known(_bounded(stronger_v), axes) * _known(_bounded(stronger_w), axes)
     kappa = 2 * axes.n * known * np.sinh(0.5 * np.clip(gaps, -FAR, FAR)) ** 2
-    return np.asarray(_of_bingham(kappa) @ WEIGHTS)
-
-
-def _of_bingham(kappa: FloatArray) -> FloatArray:
-    """½(1 − I₁(κ/2)/I₀(κ/2))"""
+    # ½(1 − I₁(κ/2)/I₀(κ/2))
     x = np.minimum(kappa, SURE) / 2
-    return np.asarray(
-        0.5 * (1 - ive(1, x) / ive(0, x)) * np.minimum(1.0, SURE / np.maximum(kappa, 1.0))
-    )
+    squares = 0.5 * (1 - ive(1, x) / ive(0, x)) * np.minimum(1.0, SURE / np.maximum(kappa, 1.0))
+    return np.asarray(squares @ WEIGHTS)
 
 
 def _moved_by_holes(v: FloatArray, axes: Axes) -> FloatArray:

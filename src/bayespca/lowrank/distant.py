@@ -135,7 +135,15 @@ def look_at(X: Partitions) -> ColumnLook:
     """Summarise the columns in one pass; raise if there are no values, or infinite ones."""
     look: ColumnLook = computed(reduced(mapped(X, _look), _followed))[0]
     check_any_value(look.counts.sum(), look.n_rows * X.n_features)
-    _check_finite(look, X)
+    wrong = np.flatnonzero((look.counts > 0) & (np.isinf(look.low) | np.isinf(look.high)))
+    if wrong.size:
+        j = int(wrong[0])
+        name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
+        raise UnusableData(
+            f"Input X contains infinity, first in column {name}: remove or fill values that are "
+            "not finite.",
+            column=j,
+        )
     return look
 
 
@@ -164,18 +172,6 @@ def _followed(first: ColumnLook, second: ColumnLook) -> ColumnLook:
         low=np.minimum(first.low, second.low),
         high=np.maximum(first.high, second.high),
     )
-
-
-def _check_finite(look: ColumnLook, X: Partitions) -> None:
-    wrong = np.flatnonzero((look.counts > 0) & (np.isinf(look.low) | np.isinf(look.high)))
-    if wrong.size:
-        j = int(wrong[0])
-        name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
-        raise UnusableData(
-            f"Input X contains infinity, first in column {name}: remove or fill values that are "
-            "not finite.",
-            column=j,
-        )
 
 
 # --- blocks at unit scale ----------------------------------------------------------------------

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 # NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.families import Family
@@ -64,7 +63,9 @@ class Factors:
         H = len(Saa)
         if not H:
             return None
-        staying = _staying(Saa, Sbb)
+        # Components so large, relative to the largest, that a turn of them is more than rounding.
+        a, b = np.diag(Saa), np.diag(Sbb)
+        staying = np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
         if not staying.size:
             return None
         block = np.ix_(staying, staying)
@@ -81,8 +82,12 @@ class Factors:
         scales = self._best_scales(np.maximum(Sa, floor), np.maximum(Sb, floor))
         R, back = R * scales, back / scales[:, None]
         # With components about to vanish, rounding errors can cost more than the turn gains.
-        if not is_exact and not self._turned_cost(Saa, Sbb, R, back) < self._cost(Saa, Sbb):
-            return None
+        if not is_exact:
+            l, m = self.family.sizes(*self.shape)
+            turned = self._cost(R.T @ Saa @ R, back @ Sbb @ back.T)
+            turned -= (m - l) * float(np.linalg.slogdet(R)[1])
+            if not turned < self._cost(Saa, Sbb):
+                return None
         return R, back
 
     def _best_scales(self, Sa: FloatArray, Sb: FloatArray) -> FloatArray:
@@ -100,13 +105,6 @@ class Factors:
         root = np.sqrt(half * half + Sa * Sb)
         # Of the two forms of the root, the one without cancellation.
         return np.sqrt((half + root) / Sa if half >= 0 else Sb / (root - half))
-
-    def _turned_cost(
-        self, Saa: FloatArray, Sbb: FloatArray, R: FloatArray, back: FloatArray
-    ) -> float:
-        l, m = self.family.sizes(*self.shape)
-        log_det = float(np.linalg.slogdet(R)[1])
-        return self._cost(R.T @ Saa @ R, back @ Sbb @ back.T) - (m - l) * log_det
 
     def _cost(self, Saa: FloatArray, Sbb: FloatArray) -> float:
         """The part of the free energy that depends on the coordinates, priors at their best."""
@@ -179,18 +177,13 @@ def inverse(matrix: FloatArray) -> FloatArray:
     try:
         found = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
-        found = _inverse_of_dependent(matrix)
+        # Columns are linearly dependent up to rounding, as happens with data without noise: at unit
+        # diagonal, eigenvalues are at least as large as rounding errors.
+        sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
+        values, V = np.linalg.eigh(matrix / np.outer(sizes, sizes))
+        values = np.maximum(values, np.finfo(np.float64).eps * len(values))
+        found = (V / values) @ V.T / np.outer(sizes, sizes)
     return np.asarray(0.5 * (found + found.T))
-
-
-def _inverse_of_dependent(matrix: FloatArray) -> FloatArray:
-    """The inverse of a matrix whose columns are linearly dependent up to rounding, as happens with
-    data without noise: at unit diagonal, eigenvalues are at least as large as rounding errors.
-    """
-    sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
-    values, V = np.linalg.eigh(matrix / np.outer(sizes, sizes))
-    values = np.maximum(values, np.finfo(np.float64).eps * len(values))
-    return np.asarray((V / values) @ V.T / np.outer(sizes, sizes))
 
 
 def factor_energy(
@@ -206,12 +199,6 @@ def factor_energy(
     if not integrated:
         return 0.5 * (quadratic + n * prior.size * LOG_2PI)
     return 0.5 * (quadratic - n * prior.size - log_det)
-
-
-def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
-    """Components so large, relative to the largest, that a turn of them is more than rounding."""
-    a, b = np.diag(Saa), np.diag(Sbb)
-    return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
 
 
 def _separating(

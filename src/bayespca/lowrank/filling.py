@@ -18,7 +18,7 @@ from bayespca.engines.records import Decomposition, Plan
 from bayespca.spectrum.solving import solve
 
 from .holes import Holes, IncompleteRows, altered_copy
-from .rows import suited_blocks
+from .rows import device_blocks
 
 # Rounds of factorizing and refilling: the fewest, and the most as long as the rank falls. A round
 # is cheap beside a sweep with too many components.
@@ -91,7 +91,7 @@ def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
     """Put the low-rank part in the holes, and return the sums over rows."""
     xp, right = array_namespace(filled), at(filled, low.right)
     squares, total = 0.0, np.zeros(len(low.right))
-    for block in suited_blocks(data, len(low.right)):
+    for block in device_blocks(data, len(low.right)):
         scores = low.scores(filled[block.rows, :])
         part = xp.matmul(scores, right)
         full = xp.where(taken(block.seen, block.pattern), block.values, part)

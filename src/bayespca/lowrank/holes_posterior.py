@@ -43,7 +43,7 @@ from .density import low_rank_normal
 from .holes import Block, Holes
 from .observing import new_rows
 from .recognising import chance_to_be_new, digests
-from .rows import Columns, latent, latent_means, misfits_of_rows, suited_blocks
+from .rows import Columns, device_blocks, latent, latent_means, misfits_of_rows
 from .scales import NORMAL, Tails
 
 
@@ -197,7 +197,7 @@ def _distances(posterior: HolesPosterior, X: Array) -> _Distances:
     normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
     parts = [
         normal.distances(block.values, block.mask, block.starts)
-        for block in suited_blocks(data, B.shape[1])
+        for block in device_blocks(data, B.shape[1])
     ]
     distance, logs = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(2))
     order = np.argsort(data.order)
@@ -225,7 +225,7 @@ def squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, Fl
 
 def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
     """Results of `work` for the rows of each block, in the order of X."""
-    found = [work(block) for block in suited_blocks(data, rank)]
+    found = [work(block) for block in device_blocks(data, rank)]
     return data.in_order(array_namespace(data.values).concat(found, axis=0))
 
 
@@ -279,50 +279,32 @@ def scores_and_std(
     off = xp.matmul(m - a, M.T)
     more = off**2
     if new_rows is not None:
-        noise = noise if isinstance(noise, float) else taken(noise, data.order)
-        more = _of_new_rows(data, posterior, Rows(m, cov, off, noise), new_rows)
+        of_noise = noise if isinstance(noise, float) else taken(noise, data.order)
+        for block in device_blocks(data, columns.rank) if columns.rank else ():
+            of_scores = xp.matmul(xp.matmul(M, cov[block.which, :, :]), M.T)
+            more[block.rows, :] = more_variance(
+                taken(of_scores, block.pattern),
+                xp.matmul(m[block.rows, :], M.T),
+                off[block.rows, :],
+                new_rows,
+                of_noise if isinstance(of_noise, float) else of_noise[block.rows, :],
+            )
     C = columns.b_cov if covariances is None else covariances
-    v = v + new * data.in_order(more) + data.in_order(_by_outside(data, posterior, (m, cov), C))
+    outside = _by_outside(data, posterior, m, cov, C)
+    v = v + new * data.in_order(more) + data.in_order(outside)
     return _typed(posterior, T), _typed(posterior, xp.sqrt(xp.where(v > 0, v, 0 * v)))
 
 
-class Rows(NamedTuple):
-    """Rows in the data's order: means of a, its covariance for each pattern, errors of the scores,
-    and the variance of each row's noise.
-    """
-
-    mean: Array
-    cov: Array
-    off: Array
-    noise: Array | float
-
-
-def _of_new_rows(data: Holes, posterior: HolesPosterior, rows: Rows, known: NewRows) -> Array:
-    """`more_variance` of rows with holes: (n, k)."""
-    xp, found = array_namespace(rows.off), array_namespace(rows.off).zeros_like(rows.off)
-    M, noise = at(rows.mean, posterior.basis), rows.noise
-    for block in suited_blocks(data, posterior.columns.rank) if found.shape[1] else ():
-        of_scores = xp.matmul(xp.matmul(M, rows.cov[block.which, :, :]), M.T)
-        found[block.rows, :] = more_variance(
-            taken(of_scores, block.pattern),
-            xp.matmul(rows.mean[block.rows, :], M.T),
-            rows.off[block.rows, :],
-            known,
-            noise if isinstance(noise, float) else noise[block.rows, :],
-        )
-    return found
-
-
 def _by_outside(
-    data: Holes, posterior: HolesPosterior, rows: tuple[Array, Array], C: FloatArray
+    data: Holes, posterior: HolesPosterior, a: Array, cov: Array, C: FloatArray
 ) -> Array:
     """Variance of each score due to the part of a row outside the subspace of the components,
 
     Σⱼ ⟨ãᵀCⱼã⟩·(M P cⱼ)² with cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the order of the
-    data's rows. `rows` are the means and the covariances σ²P of the scores.
+    data's rows. Scores have the means `a` and the covariances σ²P.
     """
-    (a, cov), k = rows, posterior.columns.rank
-    xp, b = array_namespace(a), posterior.columns.b[:, :k]
+    k, xp = posterior.columns.rank, array_namespace(a)
+    b = posterior.columns.b[:, :k]
     i, j = np.triu_indices(k + 1)
     spread = C[:, i, j] * np.where(i == j, 1.0, 2.0)
     spread, inner = at(a, spread.T), at(a, spread[:, j < k].T)
@@ -330,7 +312,7 @@ def _by_outside(
     inverse = np.linalg.pinv(b) if k else b.T
     b, back, M = (at(a, each) for each in (b, inverse, posterior.basis))
     s2, found = posterior.columns.noise_variance, xp.zeros_like(a)
-    for block in suited_blocks(data, k) if k else ():
+    for block in device_blocks(data, k) if k else ():
         gram = unpacked(xp.matmul(block.mask, outer), k)
         moved = block.mask[:, None, :] * b.T - xp.matmul(gram, back)
         of_pattern = cov[block.which, :, :]

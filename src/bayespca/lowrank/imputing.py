@@ -26,7 +26,7 @@ from .holes_posterior import (
     variance_of_rows,
     weighed_rows,
 )
-from .rows import Columns, latent, latent_draws, suited_blocks
+from .rows import Columns, device_blocks, latent, latent_draws
 
 # Least share of its error that a cell leaves to the other cells.
 LEAST_LEFT = 0.1
@@ -106,7 +106,7 @@ def impute(
     a, cov = latent(data, columns)
     own = variance_of_rows(posterior, X)
     filled, std = xp.empty_like(X), xp.empty_like(X)
-    for block in suited_blocks(data, k):
+    for block in device_blocks(data, k):
         ones = with_ones(a[block.rows, :])
         squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
         low, of_columns = xp.matmul(ones, loadings), xp.matmul(squares, spread)
@@ -147,7 +147,7 @@ def error_left_out(posterior: HolesPosterior, X: Array) -> float:
     own = np.broadcast_to(variance_of_rows(posterior, X), (len(X), 1))
     a, cov = latent(data, columns)
     total = 0.0
-    for block in suited_blocks(data, k):
+    for block in device_blocks(data, k):
         order, ones = data.order[block.rows], with_ones(a[block.rows])
         weights = block.mask[block.pattern] / columns.noise_variance
         g = weights * (packed(cov[block.which]) @ of_b)[block.pattern]
@@ -190,7 +190,7 @@ def sample_imputation(
         if np.isfinite(unknown.degrees):
             size = float(np.sqrt(unknown.degrees / shared.chisquare(unknown.degrees)))
         mean, cov = latent(data, columns)
-        a = mean + size * (a - mean + _following(data, columns, (mean, cov), of_b))
+        a = mean + size * (a - mean + _following(data, columns, mean, cov, of_b))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
     noise = size * rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
     b = at(X, (columns.b + size * of_b).T)
@@ -200,15 +200,15 @@ def sample_imputation(
     return combined.outside(whole, rows, drawn)[0]
 
 
-def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
+def _following(data: Holes, columns: Columns, a: Array, cov: Array, of_b: FloatArray) -> Array:
     """First-order change of scores with loadings: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ the residuals of
-    the cells; (n, k), in the order of the data's rows. `rows` are the means and the covariances
-    σ²Λ⁻¹ of the scores.
+    the cells; (n, k), in the order of the data's rows. Scores have the means `a` and covariances
+    σ²Λ⁻¹.
     """
-    (a, cov), k = rows, columns.rank
-    xp, found = array_namespace(a), array_namespace(a).zeros_like(a)
+    k, xp = columns.rank, array_namespace(a)
+    found = xp.zeros_like(a)
     b, moved = at(a, columns.b), at(a, of_b)
-    for block in suited_blocks(data, k):
+    for block in device_blocks(data, k):
         ones, weights = with_ones(a[block.rows, :]), taken(block.mask, block.pattern)
         left = block.values - weights * xp.matmul(ones, b.T)
         change = weights * xp.matmul(ones, moved.T)

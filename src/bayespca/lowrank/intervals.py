@@ -51,25 +51,15 @@ def component_std(fit: PCAFit | VariationalFit) -> Array:
 
 def axes_of(fit: PCAFit | VariationalFit) -> Axes:
     """The `Axes` of a fit, which determine the spread of its components."""
-    posterior = independent(fit.posterior)
-    if isinstance(posterior, HolesPosterior):
-        return _of_holes(fit, posterior)
-    return _of_complete(fit, posterior)
-
-
-def _of_complete(fit: PCAFit | VariationalFit, posterior: Posterior) -> Axes:
+    posterior, n = independent(fit.posterior), float(fit.spectrum.shape[1])
     W = on_host(posterior.components)
-    n = float(fit.spectrum.shape[1])
+    if isinstance(posterior, HolesPosterior):
+        # Strengths are second moments, uncertain directions included.
+        found = latent_variance_of_scores(posterior) / posterior.noise_variance
+        found = found * (1 + along_components(posterior).sum(axis=0))
+        return Axes(W, found, fit.left_out, _counts(posterior, n), n)
     found = strengths(fit.kept_singular_values, fit.posterior.noise_variance, fit.spectrum.shape)
     return Axes(W, found, fit.left_out, np.full(W.shape[1], n), n)
-
-
-def _of_holes(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Axes:
-    """`Axes` for data with holes. Strengths are second moments, uncertain directions included."""
-    n, variances = float(fit.spectrum.shape[1]), latent_variance_of_scores(posterior)
-    found = variances / posterior.noise_variance * (1 + along_components(posterior).sum(axis=0))
-    W = on_host(posterior.components)
-    return Axes(W, found, fit.left_out, _counts(posterior, n), n)
 
 
 def _counts(posterior: HolesPosterior, n: float) -> FloatArray:

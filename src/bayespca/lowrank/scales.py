@@ -156,7 +156,10 @@ def most_likely(squares: FloatArray, counts: FloatArray | float) -> Scales:
 def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
     """The best r(u) and the best prior, from Rᵢ and Nᵢ."""
     squares = np.maximum(squares, np.finfo(np.float64).tiny)
-    counts = _one_number(counts)
+    # One number if all are equal, because special functions are slow.
+    counts = np.asarray(counts, dtype=np.float64)
+    if counts.size and (counts == counts.flat[0]).all():
+        counts = float(counts.flat[0])
     alpha, beta = best_prior(squares, counts)
     shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
     precision, log_variance = shape / rate, np.log(rate) - digamma(shape)
@@ -168,13 +171,6 @@ def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
         float(_divergence(shape, rate, alpha, beta).sum()),
         counts,
     )
-
-
-def _one_number(counts: FloatArray | float) -> FloatArray | float:
-    """Counts, as one number if all are equal, because special functions are slow."""
-    N = np.asarray(counts, dtype=np.float64)
-    same = bool(N.size) and bool((N == N.flat[0]).all())
-    return float(N.flat[0]) if same else N
 
 
 def gained(squares: FloatArray, counts: FloatArray | float) -> tuple[Scales, float]:
@@ -210,7 +206,17 @@ def best_prior(
     for _ in range(MOST_STEPS):
         if np.abs(slope).max() < FLAT * np.exp(at[0]) ** 0.5:
             break
-        new, found = _descended(at, energy, slope, bend, unit, counts, weights)
+        # A step of Newton's method with absolute curvatures, shortened until the energy falls.
+        values, vectors = np.linalg.eigh(bend)
+        values = np.maximum(np.abs(values), 1e-12 * np.abs(values).max() + 1e-300)
+        full = -vectors @ (vectors.T @ slope / values)
+        full *= min(1.0, LONGEST / float(np.abs(full).max()))
+        for part in (1.0, 0.25, 0.05, 0.005):
+            new = at + part * full
+            new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
+            found = _marginal(new, unit, counts, weights)
+            if found[0] <= energy + ROUNDING * (1 + abs(energy)):
+                break
         # Where the energy is flat to its last digit, the slope still leads on.
         same = abs(found[0] - energy) <= ROUNDING * (1 + abs(energy))
         flatter = np.abs(found[1]).max() < np.abs(slope).max()
@@ -219,29 +225,6 @@ def best_prior(
         at, (energy, slope, bend) = new, found
     alpha, beta = np.exp(at)
     return float(alpha), float(beta) * mean
-
-
-def _descended(
-    at: FloatArray,
-    energy: float,
-    slope: FloatArray,
-    bend: FloatArray,
-    squares: FloatArray,
-    counts: FloatArray | float,
-    weights: FloatArray | None,
-) -> tuple[FloatArray, tuple[float, FloatArray, FloatArray]]:
-    """A step of Newton's method with absolute curvatures, shortened until the energy falls."""
-    values, vectors = np.linalg.eigh(bend)
-    values = np.maximum(np.abs(values), 1e-12 * np.abs(values).max() + 1e-300)
-    full = -vectors @ (vectors.T @ slope / values)
-    full *= min(1.0, LONGEST / float(np.abs(full).max()))
-    for part in (1.0, 0.25, 0.05, 0.005):
-        new = at + part * full
-        new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
-        found = _marginal(new, squares, counts, weights)
-        if found[0] <= energy + ROUNDING * (1 + abs(energy)):
-            break
-    return new, found
 
 
 def _marginal(
@@ -281,14 +264,6 @@ def _trigamma(x: FloatArray | float) -> FloatArray:
     square = y * y
     series = 1 / 6 - square * (1 / 30 - square * (1 / 42 - square / 30))
     return np.asarray(total + y + 0.5 * square + y * square * series)
-
-
-def marginal_energy(
-    at: FloatArray, squares: FloatArray, counts: FloatArray | float
-) -> tuple[float, FloatArray]:
-    """The energy per variance at (log α, log β/α) for the best r(u), and its gradient."""
-    energy, slope, _ = _marginal(np.array([at[0], at[0] + at[1]]), squares, counts)
-    return energy, np.array([slope[0] + slope[1], slope[1]])
 
 
 def probability_of_outlier(scales: Scales) -> FloatArray:
