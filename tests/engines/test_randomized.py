@@ -15,8 +15,7 @@ from bayespca.engines.operators import dense_operator, sparse_operator
 from bayespca.engines.randomized import krylov
 from bayespca.engines.randomized import problem as problem_module
 from bayespca.engines.randomized import space as space_module
-from bayespca.engines.randomized.krylov import decompose
-from bayespca.engines.randomized.looks import Look
+from bayespca.engines.randomized.krylov import Look, decompose
 from bayespca.engines.randomized.problem import FIRST_LOOK, Chance, RandomizedProblem
 from bayespca.engines.randomized.space import HastySpace, Space
 from bayespca.spectrum import METHODS, Spectrum, solve

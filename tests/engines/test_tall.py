@@ -32,7 +32,8 @@ def matrix(n, p, *, dtype=np.float64, offset=0.0, rank=4):
 
 def operator_of(x, *, center=True):
     data = partitioned(x)
-    return map_reduce._operator(data, column_deviations(data, center=center), center=center)[0]
+    seen, live = column_deviations(data, center=center), np.ones(data.n_features, dtype=bool)
+    return map_reduce._operator(data, seen, live, center=center)
 
 
 def gathered(columns):

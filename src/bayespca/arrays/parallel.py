@@ -92,10 +92,8 @@ _allowed: ContextVar[int | None] = ContextVar("_allowed", default=None)
 def blas_threads() -> int:
     """Number of threads that may be used, as set by the environment or the user."""
     allowed = _allowed.get()
-    return _set_threads() if allowed is None else allowed
-
-
-def _set_threads() -> int:
+    if allowed is not None:
+        return allowed
     return min((pool["num_threads"] for pool in _pools().info()), default=1)
 
 

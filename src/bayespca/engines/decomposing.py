@@ -78,9 +78,12 @@ def decompose(
     """
     task = Task(plan, center, np.random.default_rng(random_state), where_of(X), n_needed)
     if dead_rows and not center and task.where.in_memory:
-        dead = constant_columns(X.T, center=False)
-        if 0 < dead.size < X.shape[0]:
-            return _without_rows(X, dead, task, engine)
+        n, dead = int(X.shape[0]), constant_columns(X.T, center=False)
+        if 0 < dead.size < n:
+            live = np.setdiff1d(np.arange(n), dead)
+            rows = X[live, :] if task.where is Where.SPARSE else taken(X, live)
+            # They count as samples. Nobody needs left vectors where nothing is centred.
+            return replace(_live(rows, task, engine), n_samples=n, left=None)
     return _live(X, task, engine)
 
 
@@ -117,17 +120,6 @@ def by_products(
     affordable = short // 6 if short <= LARGE else None
     rng = np.random.default_rng() if rng is None else rng
     return krylov.decompose(operator, plan=plan, rng=rng, max_basis=affordable)
-
-
-def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomposition:
-    """The decomposition of the rows that are not zero throughout, counting the others as samples.
-
-    Left vectors are dropped: nobody needs them where nothing is centred.
-    """
-    n = int(X.shape[0])
-    live = np.setdiff1d(np.arange(n), dead)
-    rows = X[live, :] if task.where is Where.SPARSE else taken(X, live)
-    return replace(_live(rows, task, engine), n_samples=n, left=None)
 
 
 def _decompose(X: Array, task: Task, engine: str) -> Decomposition:

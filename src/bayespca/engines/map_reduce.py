@@ -265,10 +265,10 @@ def _by_products(
         raise UnusableData("the Dask collection holds no rows.")
     short = min(seen.n, partitions.n_features)
     if n_needed <= short // 8:
-        operator, live = _operator(partitions, seen, center=center)
-        found = krylov.decompose(
-            operator, plan=plan, rng=rng, max_basis=min(short // 3, MOST_VECTORS)
-        )
+        live = varies_beyond_rounding(np.sqrt(seen.squares), seen.mean, seen.n, partitions.dtype)
+        operator = _operator(partitions, seen, live, center=center)
+        most = min(short // 3, MOST_VECTORS)
+        found = krylov.decompose(operator, plan=plan, rng=rng, max_basis=most)
         if found is not None:
             return _of_data(found, operator, seen, live)
     if 8.0 * short**2 > running.MEMORY_LIMIT:
@@ -281,20 +281,17 @@ def _by_products(
 
 
 def _operator(
-    partitions: Partitions, seen: Deviations, *, center: bool
-) -> tuple[TallOperator, NDArray[np.bool_]]:
-    """The operator of the columns that vary, and which these are."""
-    live = varies_beyond_rounding(np.sqrt(seen.squares), seen.mean, seen.n, partitions.dtype)
-    shape = int(live.sum()), samples(seen.n, center)
+    partitions: Partitions, seen: Deviations, live: NDArray[np.bool_], *, center: bool
+) -> TallOperator:
+    """The operator of the columns that vary."""
+    shape, columns = (int(live.sum()), samples(seen.n, center)), partitions.columns
     total = float(seen.squares[live].sum())
-    if partitions.columns is not None:
+    if columns is not None:
         p = partitions.n_features
-        return TallOperator(
-            partitions.columns, None, None, total, center, p, shape, is_transposed=True
-        ), live
+        return TallOperator(columns, None, None, total, center, p, shape, is_transposed=True)
     shift = seen.mean[live] if center else None
     some = None if live.all() else np.flatnonzero(live)
-    return TallOperator(partitions, shift, some, total, center, seen.n, shape), live
+    return TallOperator(partitions, shift, some, total, center, seen.n, shape)
 
 
 def _of_data(

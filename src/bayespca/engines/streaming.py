@@ -24,9 +24,9 @@ from .moments import (
     SHORT,
     Accumulator,
     RunningMoments,
-    about_zero,
     check_memory,
     folded,
+    scatter_in_units,
     start,
     unit_for,
     varying,
@@ -107,12 +107,7 @@ def _streamed(found: Decomposition, status: Status) -> Decomposition:
 
 def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
     """The decomposition from the p×p scatter, with the mean put back if it is not to be removed."""
-    assert state.scatter is not None
-    scatter, unit, mean = state.scatter, state.unit, state.mean
-    if not center:
-        scatter, unit = about_zero(state)
-        mean = np.zeros(state.n_features)
-    live = varying(np.sqrt(np.maximum(scatter.diagonal(), 0)) * unit, state)
+    scatter, unit, mean, live = scatter_in_units(state, center=center)
     found = gram.from_feature_gram(
         scatter if live.size == mean.size else scatter[np.ix_(live, live)],
         like=np.empty(0, state.dtype),

@@ -86,7 +86,13 @@ def best_cells(
         squares *= known
     np.maximum(squares, LEAST_SQUARE, out=squares)
     inside = squares.ravel() if seen.all() else squares[seen]
-    alpha, beta = best_prior(*_counted(inside))
+    # Squares are binned by their leading digits.
+    bins = inside.view(np.int64) >> DROPPED
+    bins -= bins.min()
+    counts = np.bincount(bins)
+    there = counts > 0
+    totals, times = np.bincount(bins, weights=inside)[there], counts[there]
+    alpha, beta = best_prior(totals / times, 1.0, times.astype(np.float64))
     if alpha < LEAST_SHAPE:
         alpha, beta = LEAST_SHAPE, beta * LEAST_SHAPE / alpha
     energy = _marginal(alpha, beta, inside)
@@ -106,18 +112,6 @@ def best_cells(
         precision *= known
         energy -= 0.5 * _sum_of_logs(known)
     return CellScales(precision, energy, alpha, beta)
-
-
-def _counted(squares: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-    """Arguments of `best_prior`: squares binned by their leading digits, one square for each cell,
-    and the number of cells in each bin.
-    """
-    bins = squares.view(np.int64) >> DROPPED
-    bins -= bins.min()
-    weights = np.bincount(bins)
-    there = weights > 0
-    totals = np.bincount(bins, weights=squares)
-    return totals[there] / weights[there], 1.0, weights[there].astype(np.float64)
 
 
 def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:

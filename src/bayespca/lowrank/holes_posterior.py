@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -182,17 +181,10 @@ def weighed_rows(posterior: HolesPosterior, X: Array) -> Holes:
     return weighed(data, posterior.columns, posterior.cell_tails)
 
 
-class _Distances(NamedTuple):
+def _distances(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Squared distance of each row from the mean, its log|2πC| and its number of cells, for a row
     variance u of 1; on the host, in the order of the rows.
     """
-
-    distance: FloatArray
-    logs: FloatArray
-    counts: FloatArray
-
-
-def _distances(posterior: HolesPosterior, X: Array) -> _Distances:
     data, B = _rows(posterior, X), _weights(posterior)
     normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
     parts = [
@@ -201,7 +193,7 @@ def _distances(posterior: HolesPosterior, X: Array) -> _Distances:
     ]
     distance, logs = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(2))
     order = np.argsort(data.order)
-    return _Distances(distance[order], logs[order], data.row_counts[order])
+    return distance[order], logs[order], data.row_counts[order]
 
 
 def variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:

@@ -127,26 +127,19 @@ def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosteri
     posterior = independent(posterior)
     k, covariances = posterior.columns.rank, posterior.columns.b_cov.copy()
     if k:
-        turned = _less_certain(fit, posterior)
+        # Factors for the deviations of b: for each column a diagonal matrix in the coordinates of
+        # the components, w = M⁻ᵀb. Entries of a wholly unknown direction have the variance 1/p.
+        own, least = along_components(posterior), leaning_out(axes_of(fit)).T
+        least = np.minimum(least, 1 / len(own))
+        ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))
+        basis = posterior.basis / posterior.unit
+        factors = np.sqrt(np.maximum(ratio, 1.0))
+        turned = (basis.T * factors[:, None, :]) @ np.linalg.pinv(basis).T
         covariances[:, :k] = turned @ covariances[:, :k]
         covariances[:, :, :k] = covariances[:, :, :k] @ turned.transpose(0, 2, 1)
     if isinstance(fit.posterior, Posterior) and fit.n_counted > fit.spectrum.shape[1]:
         covariances[:, k, k] = posterior.columns.noise_variance / fit.n_counted
     return covariances
-
-
-def _less_certain(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
-    """Factors for the deviations of b: (p, k, k), for each column a diagonal matrix in the
-    coordinates of the components, w = M⁻ᵀb.
-    """
-    own, least = along_components(posterior), leaning_out(axes_of(fit)).T
-    # Entries of a wholly unknown direction have the variance 1/p.
-    least = np.minimum(least, 1 / len(own))
-    ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))
-    basis = posterior.basis / posterior.unit
-    factors = np.sqrt(np.maximum(ratio, 1.0))
-    found: FloatArray = (basis.T * factors[:, None, :]) @ np.linalg.pinv(basis).T
-    return found
 
 
 def variance_left_out(fit: PCAFit | VariationalFit) -> float:

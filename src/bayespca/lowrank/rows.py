@@ -461,7 +461,11 @@ def _part_by_products(block: Block, task: _Task) -> _Part:
     ones = xp.concat([a, last], axis=1)
     k, l = np.triu_indices(task.ridge.size + 1)
     squares = (taken(ones, k, axis=1) * taken(ones, l, axis=1)).T
-    spread = shares * _packed_with_zeros(cov).T
+    # Packed covariances of ã, whose last entry is known.
+    H, known = task.ridge.size, l == task.ridge.size
+    place = np.where(known, H * (H + 1) // 2, np.cumsum(~known) - 1)
+    zero = xp.zeros((cov.shape[0], 1), dtype=cov.dtype, device=device(cov))
+    spread = shares * taken(xp.concat([packed(cov), zero], axis=1), place, axis=1).T
     return _Part(
         _by_column(squares, spread, block),
         xp.matmul(_counted(a, block).T, block.values),
@@ -469,16 +473,6 @@ def _part_by_products(block: Block, task: _Task) -> _Part:
         _over_rows(log_dets, block),
         _left(a, block, task),
     )
-
-
-def _packed_with_zeros(cov: Array) -> Array:
-    """Packed covariances of ã, whose last entry is known."""
-    xp = array_namespace(cov)
-    H = cov.shape[-1]
-    known = np.triu_indices(H + 1)[1] == H
-    place = np.where(known, H * (H + 1) // 2, np.cumsum(~known) - 1)
-    zero = xp.zeros((cov.shape[0], 1), dtype=cov.dtype, device=device(cov))
-    return taken(xp.concat([packed(cov), zero], axis=1), place, axis=1)
 
 
 def _by_column(squares: Array, spread: Array, block: Block) -> Array:

@@ -117,7 +117,10 @@ class Space:
             self.B = xp.concat([xp.concat(column) for column in columns], axis=1)
             self.left.append(left)
             self.right.append(right)
-        self._turn_to_newest()
+        # Bring forward the newest part of the frontier, to which this step led.
+        self.width = min(self.width, self.frontier)
+        if 0 < self.width < self.frontier:
+            self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
 
     def _extended(self, basis: Basis, image: Array) -> tuple[Array, Array, Array]:
         """C, R and new rows, orthonormal to the basis, with image = C·basis + R·new.
@@ -180,12 +183,6 @@ class Space:
         rows = self.right.rows[first:, :]
         self.right.replace(first, to_namespace(rotation, rows) @ rows)
         self.B[:, first:] = self.B[:, first:] @ to_namespace(rotation.T, self.B)
-
-    def _turn_to_newest(self) -> None:
-        """Bring forward the newest part of the frontier, to which the last step led."""
-        self.width = min(self.width, self.frontier)
-        if 0 < self.width < self.frontier:
-            self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
 
 
 class DoubtfulError(ArithmeticError):
