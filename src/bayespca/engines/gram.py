@@ -377,7 +377,7 @@ class Eigen:
         return z[:, ::-1]
 
 
-# --- sparse matrices -------------------------------------------------------------------------
+# --- sparse matrices ---------------------------------------------------------------------------
 
 
 def without_offsets(X: Sparse) -> tuple[Sparse, FloatArray]:

@@ -115,7 +115,7 @@ def _two_loops(now: Descent, metric: FloatArray) -> FloatArray:
     return q
 
 
-# --- many at once ----------------------------------------------------------------------------
+# --- many at once ------------------------------------------------------------------------------
 
 
 def rows_descended(

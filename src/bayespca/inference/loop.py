@@ -257,7 +257,7 @@ def is_rounding(before: float, after: float, squares: float, precision: float) -
     return SLACK_OF_FREE_ENERGY * (abs(after) + 1) < rise <= ROUNDING * precision * squares
 
 
-# --- what is left to gain --------------------------------------------------------------------
+# --- what is left to gain ----------------------------------------------------------------------
 
 
 def to_gain(energies: Sequence[float]) -> float:

@@ -175,7 +175,7 @@ def _known(v: FloatArray, axes: Axes) -> FloatArray:
     return np.asarray(axes.share * v / (1 + axes.share * v))
 
 
-# --- scores of new rows ----------------------------------------------------------------------
+# --- scores of new rows ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -317,6 +317,23 @@ def _store(
 
 
 @_compiled
+def _load_rows(pull: FloatArray, known: FloatArray, first: int, count: int, x: FloatArray) -> None:
+    """Load rows into the lanes of x, followed by the last entries of ã, 1 unless `known`."""
+    H = pull.shape[1]
+    for l in range(count):
+        x[H * WIDTH + l] = known[first + l] if known.size else 1.0
+        for h in range(H):
+            x[h * WIDTH + l] = pull[first + l, h]
+
+
+@_compiled
+def _store_rows(y: FloatArray, first: int, count: int, pull: FloatArray) -> None:
+    for l in range(count):
+        for h in range(pull.shape[1]):
+            pull[first + l, h] = y[h * WIDTH + l]
+
+
+@_compiled
 def _update_single_rows(
     C: FloatArray,
     first: int,
@@ -328,13 +345,10 @@ def _update_single_rows(
 ) -> None:
     """As `_update_rows` where each pattern has one row, in the same lane as its pattern."""
     H, count = pull.shape[1], second.shape[1]
+    last = _lane(x, H)
+    _load_rows(pull, known, first, count, x)
     for h in range(H):
         _lane(y, h)[:] = 0.0
-        for l in range(count):
-            x[h * WIDTH + l] = pull[first + l, h]
-    last = _lane(x, H)
-    for l in range(count):
-        last[l] = known[first + l] if known.size else 1.0
     for h in range(H):
         xh, yh = _lane(x, h), _lane(y, h)
         for k in range(h):
@@ -346,9 +360,7 @@ def _update_single_rows(
         entry = _lane(C, h * (h + 3) // 2)
         for l in range(count):
             yh[l] += entry[l] * xh[l]
-    for l in range(count):
-        for h in range(H):
-            pull[first + l, h] = y[h * WIDTH + l]
+    _store_rows(y, first, count, pull)
     at = 0
     for h in range(H + 1):
         yh = _lane(y, h) if h < H else last
@@ -374,7 +386,7 @@ def _update_rows(
     `known` are the last entries of ã, empty where all of them are 1. A lane is a row here, whatever
     its pattern, because patterns may have any number of rows.
     """
-    H, t, last = pull.shape[1], np.empty(WIDTH), np.empty(WIDTH)
+    H, t, last = pull.shape[1], np.empty(WIDTH), _lane(x, pull.shape[1])
     of = np.empty(WIDTH, np.intp)
     pattern = 0
     for first in range(begins[0], begins[-1], WIDTH):
@@ -383,10 +395,7 @@ def _update_rows(
             while begins[pattern + 1] <= first + l:
                 pattern += 1
             of[l] = pattern
-        for l in range(count):
-            last[l] = known[first + l] if known.size else 1.0
-            for h in range(H):
-                x[h * WIDTH + l] = pull[first + l, h]
+        _load_rows(pull, known, first, count, x)
         for h in range(H):
             t[:count] = 0.0
             for k in range(H):
@@ -394,9 +403,7 @@ def _update_rows(
                 for l in range(count):
                     t[l] += entry[of[l]] * xk[l]
             _lane(y, h)[:count] = t[:count]
-        for l in range(count):
-            for h in range(H):
-                pull[first + l, h] = y[h * WIDTH + l]
+        _store_rows(y, first, count, pull)
         at = 0
         for h in range(H + 1):
             yh = _lane(y, h) if h < H else last

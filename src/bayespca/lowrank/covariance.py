@@ -92,7 +92,7 @@ def row_normal(
     return RowNormal(mean, logs, np.empty((p, 0)), None, noise_variance, exactly)
 
 
-# --- rows with equally many holes ---------------------------------------------------------------
+# --- rows with equally many holes --------------------------------------------------------------
 
 
 class HoleGroup(NamedTuple):
@@ -186,7 +186,7 @@ def _by_library(
     return a, packed(cov).T, log_dets
 
 
-# --- the iteration ------------------------------------------------------------------------------
+# --- the iteration -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

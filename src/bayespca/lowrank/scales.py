@@ -275,7 +275,7 @@ def probability_of_outlier(scales: Scales) -> FloatArray:
     return np.asarray(gammainc(shape, typical / FAR**2 * shape / own))
 
 
-# --- geometric mean 1 ------------------------------------------------------------------------
+# --- geometric mean 1 --------------------------------------------------------------------------
 
 
 def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) -> Scales:
@@ -320,7 +320,7 @@ def _with_mean(shape: FloatArray, rate: FloatArray, goal: float) -> FloatArray:
     return np.asarray((above + np.exp(t)) / rate)
 
 
-# --- tails of rows ---------------------------------------------------------------------------
+# --- tails of rows -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

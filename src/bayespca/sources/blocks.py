@@ -65,7 +65,13 @@ def _opened(X: Input, block_bytes: int) -> Source:
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("a sparse matrix cannot be streamed: blocks of dense rows are needed.")
     if hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "columns"):
-        return _open_table(X, block_bytes)
+        names, has_rows = _names_of(X), hasattr(X, "iloc")
+        if has_rows and names is None:
+            raise ValueError(
+                'got a single column; pass a table with one or more columns, such as df[["a"]].'
+            )
+        rows = (lambda i, j: X.iloc[i:j]) if has_rows else (lambda i, j: X.slice(i, j - i))
+        return _sliced(rows, X.shape, "the table", block_bytes, names)
     if hasattr(X, "shape") and hasattr(X, "__getitem__"):
         return _open_array(X, _described(X), block_bytes)
     if not isinstance(X, Iterable):
@@ -175,17 +181,6 @@ def _open_array(X: Input, where: str, block_bytes: int) -> Source:
     if isinstance(X, np.ndarray):
         X = X.view(np.ndarray)
     return _sliced(lambda i, j: X[i:j], X.shape, where, block_bytes)
-
-
-def _open_table(X: Input, block_bytes: int) -> Source:
-    names = _names_of(X)
-    has_rows = hasattr(X, "iloc")
-    if has_rows and names is None:
-        raise ValueError(
-            'got a single column; pass a table with one or more columns, such as df[["a"]].'
-        )
-    rows = (lambda i, j: X.iloc[i:j]) if has_rows else (lambda i, j: X.slice(i, j - i))
-    return _sliced(rows, X.shape, "the table", block_bytes, names)
 
 
 def _sliced(

@@ -52,7 +52,7 @@ class IncompleteData(UnusableData):
     """Data with NaN, which are holes: a reason to take another way, where there is one."""
 
 
-# --- numbers in memory -----------------------------------------------------------------------
+# --- numbers in memory -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _first(wrong: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
 
 
-# --- blocks of a Dask collection -------------------------------------------------------------
+# --- blocks of a Dask collection ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)

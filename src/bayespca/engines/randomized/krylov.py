@@ -22,7 +22,7 @@ from bayespca.engines.records import Decomposition, Operator, Plan
 from bayespca.spectrum.tolerances import EPS
 
 from .orthonormal import gram_of
-from .problem import FIRST_LOOK, RandomizedProblem, leading
+from .problem import FIRST_LOOK, RandomizedProblem
 from .space import DoubtfulError, HastySpace, Ritz, Space
 
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
@@ -182,7 +182,7 @@ def _refining(
     return refined
 
 
-# --- what a look at the Ritz values shows ----------------------------------------------------
+# --- what a look at the Ritz values shows ------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,9 @@ class Look:
     @classmethod
     def at(cls, ritz: Ritz, full_steps: int, problem: RandomizedProblem) -> Look:
         """Look at the Ritz values after `full_steps` full steps."""
-        n_settled = min(ritz.values.size - 1, leading(ritz.leak <= problem.eps**0.25))
+        has_settled = ritz.leak <= problem.eps**0.25
+        n_leading = has_settled.size if has_settled.all() else int(np.argmin(has_settled))
+        n_settled = min(ritz.values.size - 1, n_leading)
         n_feasible = problem.n_feasible(ritz.values)
         if not n_feasible:
             return cls(ritz, n_settled)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv
 
 from bayespca.arrays.namespaces import eps, on_accelerator
@@ -137,11 +136,6 @@ class RandomizedProblem:
         return Decomposition(
             spectrum, lambda k: rows[:k, :], op.mean, op.shape[0], "randomized", miss
         )
-
-
-def leading(holds: NDArray[np.bool_]) -> int:
-    """Number of entries before the first that is False."""
-    return int(holds.size if holds.all() else np.argmin(holds))
 
 
 @dataclass(frozen=True)
