@@ -10,7 +10,7 @@ import numpy as np
 from bench_missing import a_sweep
 from timing import heading, line, once, paired
 
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.estimators import _distant_ratings, _ratings
 from bayespca.lowrank.observing import observed
 from bayespca.missing.dense.data import holes_table

@@ -105,11 +105,11 @@ class Counted:
 def products_of_a_fit(X: Any) -> list[int]:
     """Number of columns in each of the randomized engine's products with X."""
     from bayespca.engines.operators import dense_operator
-    from bayespca.engines.randomized import exploring
+    from bayespca.engines.randomized import krylov
     from bayespca.spectrum import solve
 
     operator = Counted(dense_operator(X))
-    exploring.decompose(operator, plan=solve, rng=np.random.default_rng(0))
+    krylov.decompose(operator, plan=solve, rng=np.random.default_rng(0))
     return operator.widths
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.arrays import cuda, threads, to_numpy
+from bayespca.arrays import cuda, parallel, to_numpy
 from bayespca.arrays import namespaces as arrays
 from bayespca.engines.operators import dense_operator
-from bayespca.engines.randomized import exploring, space
+from bayespca.engines.randomized import krylov, space
 from bayespca.engines.randomized import problem as randomized_problem
 from bayespca.lowrank import kernels, rows
 from bayespca.spectrum import solve
@@ -276,7 +276,7 @@ def away(request, monkeypatch):
     monkeypatch.setattr(cuda, "is_served", torch.is_tensor)
     monkeypatch.setattr(cuda, "_most_shared_bytes", lambda: 227 << 10)
     monkeypatch.setattr(rows, "_shared", lambda data: data)
-    for module in (arrays, exploring, randomized_problem, space, threads):
+    for module in (arrays, krylov, randomized_problem, space, parallel):
         monkeypatch.setattr(module, "on_accelerator", torch.is_tensor)
     return torch.asarray
 
@@ -313,9 +313,7 @@ def test_fits_of_complete_data(away, dtype):
     X = 3 * rng.normal(size=(2000, 4)) @ rng.normal(size=(4, 900)) + rng.normal(size=(2000, 900))
     X = (X + 2).astype(dtype)
     found = [
-        exploring.decompose(
-            dense_operator(A), plan=solve, rng=np.random.default_rng(0), max_basis=600
-        )
+        krylov.decompose(dense_operator(A), plan=solve, rng=np.random.default_rng(0), max_basis=600)
         for A in (X, away(X))
     ]
     here, mine = (solve(each.spectrum) for each in found)

@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayespca.arrays import parallel
-from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.parallel import blas_threads, one_blas_thread
 
 
 def test_several_threads_do_the_work(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from bayespca import BayesianPCA
 from bayespca.checks.holes import CODE, holes_by_value
 from bayespca.datasets import noisy
-from bayespca.lowrank.others import by_others
+from bayespca.lowrank.imputing import by_others
 
 SHAPES = ((30, 13), (60, 20), (100, 40), (200, 15), (40, 90))
 

@@ -12,7 +12,7 @@ from bayespca.missing.ratings.fit import ratings_model
 from bayespca.mixtures.pca.data import prepared
 from bayespca.mixtures.pca.fit import mixture_model
 from bayespca.mixtures.weights import Dirichlet
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 from bayespca.spectrum.methods import METHODS
 from bayespca.views.data import views_table
 from bayespca.views.fit import ViewsModel

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 import bayespca
 from bayespca import BernoulliMixture, GibbsPCA, VariationalPCA
-from bayespca.engines.selection import ENGINES
+from bayespca.engines.decomposing import ENGINES
 from bayespca.estimators._options import quoted
 from bayespca.mixtures.bernoulli.start import STARTS
 from bayespca.spectrum.methods import METHODS

@@ -20,7 +20,7 @@ from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
 from bayespca.inference import Looping
 from bayespca.lowrank.factors import FactorPrior, Factors
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 from bayespca.spectrum import VB
 from oracles import binary_pca as oracle
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from bayespca.engines import gram
-from bayespca.engines.gram import Eigen, decompose, has_digits, squares_of, squares_of_rows
+from bayespca.engines.gram import Eigen, decompose, is_precise, squares_of, squares_of_rows
 from bayespca.spectrum import Spectrum
 
 
@@ -14,6 +16,10 @@ def matrix(n, p, strongest=30.0):
     rng = np.random.default_rng(0)
     V = rng.normal(size=(n, p))
     return V + strongest * np.outer(rng.normal(size=n), rng.normal(size=p))
+
+
+def solution(noise_variance, threshold):
+    return SimpleNamespace(noise_variance=noise_variance, threshold=threshold)
 
 
 @pytest.mark.parametrize("shape", [(50, 8), (8, 50), (200, 160)])
@@ -38,8 +44,8 @@ def test_rows_decide_where_squares_have_lost_the_noise():
     lost = squares_of(V.T @ V, None, np.ones(6)).squares[-1]
     assert abs(np.sqrt(max(lost, 0)) / gamma[-1] - 1) > 1e-6
     spectrum = Spectrum(gamma, (6, 60))
-    assert not has_digits(spectrum, 1.0, 20.0, np.dtype(np.float64))
-    assert has_digits(spectrum, 1e10, 1e6, np.dtype(np.float64))
+    assert not is_precise(spectrum, solution(1.0, 20.0), np.dtype(np.float64))
+    assert is_precise(spectrum, solution(1e10, 1e6), np.dtype(np.float64))
 
 
 def test_top_eigenvectors_of_any_number():

@@ -12,13 +12,11 @@ from scipy.special import betainc
 
 from bayespca.engines import randomized
 from bayespca.engines.operators import dense_operator, sparse_operator
-from bayespca.engines.randomized import exploring
+from bayespca.engines.randomized import krylov
 from bayespca.engines.randomized import problem as problem_module
 from bayespca.engines.randomized import space as space_module
-from bayespca.engines.randomized.chance import Chance
-from bayespca.engines.randomized.exploring import decompose
-from bayespca.engines.randomized.looks import Look
-from bayespca.engines.randomized.problem import FIRST_LOOK, RandomizedProblem
+from bayespca.engines.randomized.krylov import Look, decompose
+from bayespca.engines.randomized.problem import FIRST_LOOK, Chance, RandomizedProblem
 from bayespca.engines.randomized.space import HastySpace, Space
 from bayespca.spectrum import METHODS, Spectrum, solve
 
@@ -555,7 +553,7 @@ def test_what_noise_needs_is_not_asked_of_those_who_keep_it():
 
 
 def test_looks_of_an_accelerator_begin_when_they_can_be_sure(monkeypatch):
-    for module in (exploring, problem_module, space_module):
+    for module in (krylov, problem_module, space_module):
         monkeypatch.setattr(module, "on_accelerator", lambda a: True)
     looks = []
     look = Look.at.__func__

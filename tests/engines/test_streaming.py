@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.engines import moments, streaming
 from bayespca.engines.moments import RunningMoments, add, merge, start
 from bayespca.engines.streaming import decompose, finish

@@ -11,7 +11,7 @@ from bayespca import BayesianPCA
 from bayespca.engines import decompose, map_reduce
 from bayespca.engines.randomized.orthonormal import gram_of, orthonormal
 from bayespca.sources.cluster import computed
-from bayespca.sources.deviations import column_deviations
+from bayespca.sources.columns import column_deviations
 from bayespca.sources.partitions import partitioned
 from bayespca.spectrum import solve
 
@@ -32,7 +32,8 @@ def matrix(n, p, *, dtype=np.float64, offset=0.0, rank=4):
 
 def operator_of(x, *, center=True):
     data = partitioned(x)
-    return map_reduce._operator(data, column_deviations(data, center=center), center=center)[0]
+    seen, live = column_deviations(data, center=center), np.ones(data.n_features, dtype=bool)
+    return map_reduce._operator(data, seen, live, center=center)
 
 
 def gathered(columns):
@@ -153,7 +154,7 @@ def test_nothing_tall_comes_to_the_client(monkeypatch):
         sizes.extend(getattr(value, "shape", ()) for value in values)
         return values
 
-    for module in ("engines.tall", "engines.map_reduce", "sources.deviations"):
+    for module in ("engines.tall", "engines.map_reduce", "sources.columns"):
         monkeypatch.setattr(f"bayespca.{module}.computed", watched)
     x = da.from_array(matrix(3000, 200), chunks=(500, 200))
     assert BayesianPCA(random_state=0).fit(x).n_components_ == 4

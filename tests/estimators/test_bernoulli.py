@@ -12,7 +12,7 @@ from bayespca import BernoulliMixture, load
 from bayespca.estimators import ModelFileError
 from bayespca.io import archive
 from bayespca.mixtures.bernoulli.posterior import BernoulliClusters, responsibilities
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 
 
 def clusters(n=300, p=12, K=3, seed=0):

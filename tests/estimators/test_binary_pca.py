@@ -16,7 +16,7 @@ from bayespca.discrete import posterior as reading
 from bayespca.discrete.data import bits
 from bayespca.estimators import ModelFileError
 from bayespca.io import archive
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 
 
 def table(n=250, p=30, rank=2, strength=1.5, seed=0):

@@ -23,8 +23,8 @@ from bayespca import (
     io,
 )
 from bayespca.estimators import _input
+from bayespca.sources.checks import not_finite
 from bayespca.sources.data import Where
-from bayespca.sources.finite import not_finite
 
 X = np.random.default_rng(0).normal(size=(30, 4)).round(3)
 HOLED = X.copy()

@@ -9,7 +9,7 @@ import pytest
 
 from bayespca.inference import Checkpoint, Info, run
 from bayespca.inference.accelerating import MEMORY, PAUSE, Memory, StatePoint
-from bayespca.inference.remaining import to_gain
+from bayespca.inference.loop import to_gain
 
 CURVATURE = np.array([1.0, 0.7, 0.3, 0.1, 0.03, 0.01])
 LOWEST = np.arange(6.0)
@@ -131,7 +131,7 @@ def _at(x):
 
 @pytest.mark.parametrize("when", [1, 2, 5, 8])
 def test_broken_off_and_taken_up_again_it_ends_with_the_same_digits(tmp_path, when):
-    def keeper():
+    def storage():
         return Checkpoint(tmp_path / "run", Place, fingerprint="a", every=0.0)
 
     def fail(number, info):
@@ -141,8 +141,8 @@ def test_broken_off_and_taken_up_again_it_ends_with_the_same_digits(tmp_path, wh
     asked = {"max_iter": 12, "tol": 0.0, "chart": Plain()}
     whole = run(slow, START, **asked)
     with pytest.raises(KeyboardInterrupt):
-        run(slow, START, callback=fail, keeper=keeper(), **asked)
-    again = run(slow, START, keeper=keeper(), **asked)
+        run(slow, START, callback=fail, storage=storage(), **asked)
+    again = run(slow, START, storage=storage(), **asked)
     np.testing.assert_array_equal(again.trace.free_energy, whole.trace.free_energy)
     np.testing.assert_array_equal(again.state.x, whole.state.x)
 

@@ -37,7 +37,7 @@ def descend(point):
     return Point(x, point.label), Energy(float((x**4).sum()))
 
 
-def keeper(path, mark="a", every=0.0):
+def storage(path, mark="a", every=0.0):
     return Checkpoint(path, Point, fingerprint=mark, every=every)
 
 
@@ -53,7 +53,7 @@ def test_a_run_is_taken_up_where_it_was(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(descend, START, max_iter=50, tol=0.0, callback=fail, keeper=keeper(path))
+        run(descend, START, max_iter=50, tol=0.0, callback=fail, storage=storage(path))
     steps = []
     again = run(
         descend,
@@ -61,7 +61,7 @@ def test_a_run_is_taken_up_where_it_was(tmp_path):
         max_iter=50,
         tol=0.0,
         callback=lambda number, info: steps.append(number),
-        keeper=keeper(path),
+        storage=storage(path),
     )
     assert steps[0] == 20
     np.testing.assert_array_equal(again.state.x, whole.state.x)
@@ -71,35 +71,35 @@ def test_a_run_is_taken_up_where_it_was(tmp_path):
 
 def test_a_finished_run_is_found_finished(tmp_path):
     path = tmp_path / "run.ckpt"
-    done = run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    done = run(descend, START, max_iter=5, tol=0.0, storage=storage(path))
 
     def refuse(point):
         raise AssertionError
 
-    again = run(refuse, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    again = run(refuse, START, max_iter=5, tol=0.0, storage=storage(path))
     np.testing.assert_array_equal(again.state.x, done.state.x)
-    keeper(path).remove()
+    storage(path).remove()
     assert not path.exists()
 
 
 def test_that_of_another_fit_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
-    run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    run(descend, START, max_iter=5, tol=0.0, storage=storage(path))
     with pytest.raises(ValueError, match=r"run\.ckpt is the checkpoint of another fit"):
-        keeper(path, mark="b").find()
+        storage(path, mark="b").find()
 
 
 def test_a_damaged_file_is_told(tmp_path):
     path = tmp_path / "run.ckpt"
-    run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    run(descend, START, max_iter=5, tol=0.0, storage=storage(path))
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(ModelFileError, match=r"run\.ckpt"):
-        keeper(path).find()
+        storage(path).find()
 
 
 def test_it_is_not_written_all_the_time(tmp_path):
     path = tmp_path / "run.ckpt"
-    run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path, every=60.0))
+    run(descend, START, max_iter=5, tol=0.0, storage=storage(path, every=60.0))
     assert not path.exists()
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayespca.arrays.packing import wishart_root
 from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs import step as gibbs
 from bayespca.linear.gibbs.fit import PrecisionError, fit
 from bayespca.linear.gibbs.step import GibbsData, GibbsState, compress, start
-from bayespca.lowrank.drawing import wishart_root
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle

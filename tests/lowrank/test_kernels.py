@@ -11,7 +11,7 @@ import pytest
 
 from bayespca import BayesianPCA
 from bayespca.arrays import parallel
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.lowrank import holes as data_module
 from bayespca.lowrank import kernels
 from bayespca.lowrank import patterns as patterns_module

@@ -13,7 +13,7 @@ from bayespca import BayesianPCA
 from bayespca.datasets import noisy
 from bayespca.lowrank import posterior as reading
 from bayespca.lowrank.filtering import filtered, filtered_gram, log_det, transposed, unfiltered
-from bayespca.lowrank.tails import Tails
+from bayespca.lowrank.scales import Tails
 
 KINDS = {"rows": "per-sample", "both": "both", "ar": "autoregressive", "columns": "per-feature"}
 

@@ -19,7 +19,7 @@ from bayespca.lowrank.rows import latent
 from bayespca.missing.dense.fit import fit
 from bayespca.missing.dense.state import DenseState
 from bayespca.missing.dense.step import step
-from bayespca.sources.errors import UnusableData
+from bayespca.sources.checks import UnusableData
 from bayespca.spectrum.forms import ClosedForm
 from oracles.holes import free_energy
 

@@ -91,7 +91,7 @@ def test_the_same_sums(monkeypatch, xp, alike, H, p, root, integrated, shared):
     monkeypatch.setattr(rows, "BLOCK", 1)
     Y = with_holes(180, p, alike=alike)
     here, there = (observed(A, center=True, scale=False) for A in (Y, xp.asarray(Y)))
-    assert len(list(rows.suited_blocks(there, H))) > 3
+    assert len(list(rows.device_blocks(there, H))) > 3
     columns = some_columns(p, H, integrated=integrated)
     placed = replace(columns, b=xp.asarray(columns.b), b_cov=xp.asarray(columns.b_cov))
     divisor = np.linspace(0.5, 2, p) if root else None

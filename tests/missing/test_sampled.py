@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from bayespca import GibbsPCA, MatrixFactorization, inference
 from bayespca.arrays import parallel
 from bayespca.datasets import low_rank
-from bayespca.inference.looping import Looping
+from bayespca.inference.fitting import Looping
 from bayespca.missing.ratings.cells import sorted_side
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model

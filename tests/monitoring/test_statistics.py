@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from bayespca import BayesianPCA, GibbsPCA, monitoring
 from bayespca.datasets import low_rank
-from bayespca.lowrank.tails import NORMAL
+from bayespca.lowrank.scales import NORMAL
 from bayespca.monitoring.law import RowLaw, row_law
 
 

@@ -16,10 +16,9 @@ from dask.delayed import delayed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayespca.sources.checks import check_complete
+from bayespca.sources.checks import IncompleteData, check_complete
 from bayespca.sources.cluster import ClusterError, computed
-from bayespca.sources.errors import IncompleteData
-from bayespca.sources.file_pieces import of_files
+from bayespca.sources.files import of_files
 from bayespca.sources.partitions import is_dask, is_dask_table, partitioned, rows_joined
 from bayespca.sources.tasks import array_of_rows, mapped, reduced
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, MultiViewPCA, inference
-from bayespca.inference.fitting import settle
-from bayespca.inference.looping import Looping
+from bayespca.inference.fitting import Looping, settle
 from bayespca.lowrank.rows import latent, sums_over_rows
 from bayespca.views.data import views_table
 from bayespca.views.fit import ViewsModel

@@ -16,9 +16,7 @@ from array_api_compat import (
     to_device,
 )
 
-from bayespca.arrays.types import AnyDType, DType, Input
-
-from .types import Array, FloatArray
+from .types import AnyDType, Array, DType, FloatArray, Input
 
 __all__ = [
     "array_namespace",

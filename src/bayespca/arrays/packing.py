@@ -1,4 +1,7 @@
-"""Many small symmetric matrices, packed: the upper triangle row by row, as `np.triu_indices`."""
+"""Many small symmetric matrices, packed: the upper triangle row by row, as `np.triu_indices`.
+
+Also their inverses, roots, and draws from the normal vectors whose covariances they are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from .namespaces import array_namespace, device, is_numpy_array, is_torch_array
-from .types import Array
+from .places import at, taken
+from .types import Array, FloatArray, Index
 
 # Most matrices to decompose in one call: cuSOLVER fails at a hundred thousand.
 AT_ONCE = 10_000
@@ -124,31 +128,32 @@ def times(matrices: Array, v: Array) -> Array:
     return xp.reshape(xp.reshape(matrices, (p * H, H)) @ v, (p, H))
 
 
+def times_each(matrices: Array, rows: Array) -> Array:
+    """Product of each row with a matrix of its own."""
+    return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
+
+
 def inverses(precision: Array) -> tuple[Array, Array]:
     """Inverses of positive definite matrices, and the logarithms of their determinants."""
     xp, (*several, H) = array_namespace(precision), precision.shape[:-1]
     if H >= BY_LAPACK and is_numpy_array(precision):
+        # One by one, in a quarter of the operations.
+        lapack: Any = get_lapack_funcs(("potrf", "potri"), (precision,))
+        potrf, potri = lapack
         inverse, log_dets = np.empty_like(precision), np.empty(several)
         for i in np.ndindex(*several):
-            inverse[i], log_dets[i] = _inverse(precision[i])
+            root, info = potrf(precision[i])
+            if info:
+                raise np.linalg.LinAlgError("the matrix is not positive definite")
+            upper = np.triu(potri(root)[0])
+            inverse[i] = upper + upper.T
+            inverse[i][np.diag_indices(H)] *= 0.5
+            log_dets[i] = -2 * float(np.log(root.diagonal()).sum())
         return inverse, log_dets
     root = xp.linalg.cholesky(precision)
     log_dets = -2 * xp.sum(xp.log(xp.linalg.diagonal(root)), axis=-1)
     inverse_root = xp.linalg.inv(root)
     return xp.matmul(xp.matrix_transpose(inverse_root), inverse_root), log_dets
-
-
-def _inverse(precision: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """The same of a single matrix, in a quarter of the operations."""
-    lapack: Any = get_lapack_funcs(("potrf", "potri"), (precision,))
-    potrf, potri = lapack
-    root, info = potrf(precision)
-    if info:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")
-    upper = np.triu(potri(root)[0])
-    inverse = upper + upper.T
-    inverse[np.diag_indices(len(inverse))] *= 0.5
-    return inverse, -2 * float(np.log(root.diagonal()).sum())
 
 
 def pseudo_inverses(squares: Array, least: float) -> Array:
@@ -183,3 +188,24 @@ def are_covariances(matrices: NDArray[np.float64]) -> bool:
     variances = np.linalg.eigvalsh(matrices)
     slack = 1e-6 * np.abs(variances).max(initial=0.0)
     return bool((variances >= -slack).all())
+
+
+def with_ones(a: Array) -> Array:
+    """ã = (a, 1)"""
+    xp = array_namespace(a)
+    return xp.concat([a, xp.ones((a.shape[0], 1), dtype=a.dtype, device=device(a))], axis=1)
+
+
+def normal_vectors(cov: Array, rng: np.random.Generator, which: Index) -> Array:
+    """Draws from N(0, cov), one for each of `which`; covariances may be singular."""
+    root = taken(roots(cov), which)
+    return times_each(root, at(cov, rng.normal(size=(which.size, cov.shape[-1]))))
+
+
+def wishart_root(dof: float, q: int, rng: np.random.Generator) -> FloatArray:
+    """Z of at most q rows such that ZᵀZ ~ Wishart_q(I, dof): Bartlett's triangle if dof > q."""
+    if dof <= q:
+        return rng.normal(size=(int(dof), q))
+    Z = np.triu(rng.normal(size=(q, q)), 1)
+    np.fill_diagonal(Z, np.sqrt(rng.chisquare(dof - np.arange(q))))
+    return Z

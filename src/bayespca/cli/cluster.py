@@ -15,7 +15,7 @@ from rich.console import Console
 from bayespca.io.packages import need
 from bayespca.io.records import How
 from bayespca.sources.cluster import watched
-from bayespca.sources.file_pieces import of_files
+from bayespca.sources.files import of_files
 from bayespca.sources.records import Partitions
 
 from .inputs import Input, open_input

@@ -19,7 +19,7 @@ from bayespca.io.archive import is_model_file
 from bayespca.io.ratings_files import RatingColumns, read_ratings
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
-from bayespca.sources.rating_files import of_rating_files
+from bayespca.sources.files import of_rating_files
 from bayespca.version import __version__
 
 from . import screen, using

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Matrix
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 from bayespca.sources.seen import Seen, seen_in
 
 from .likelihoods.bernoulli import BERNOULLI

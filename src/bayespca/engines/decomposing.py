@@ -1,4 +1,4 @@
-"""`decompose`: run the selected engine, and another one where its answer is not good enough."""
+"""`decompose`: select an engine and run it, and another one where its answer is not good enough."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.partitions import as_partitions
 from bayespca.spectrum.noise import rounding_floor
-from bayespca.spectrum.records import Spectrum
 
-from . import dense, gram, map_reduce, sparse, streaming
+from . import dense, gram, map_reduce, streaming
 from .operators import dense_operator, sparse_operator
-from .randomized import exploring
+from .randomized import krylov
 from .records import Decomposition, Operator, Plan, embedded, rescaled
-from .selection import Job, select
 
 # Up to this short side a sparse matrix is decomposed through its Gram matrix at once.
 SHORT = 1000
@@ -36,6 +34,17 @@ SAFE = (1e-200, 1e200)
 IN_MEMORY = 0.25
 # Factor by which the noise found in float32 must exceed the noise that rounding errors could be.
 RESOLVED = 10.0
+
+ENGINES = ("dense", "gram", "randomized", "streaming", "sparse", "dask")
+
+# Below this many multiplications the precise way costs nothing worth saving.
+SMALL = 2e7
+# Up to this short side exact singular values take a fraction of a second.
+MEDIUM = 1500
+# Columns multiplied in a typical run of the randomized engine, both ways.
+RANDOMIZED_COLUMNS = 512
+# The tridiagonal reduction runs half of its work at the speed of memory, not of arithmetic.
+REDUCTION = 4.0
 
 
 def decompose(
@@ -59,7 +68,7 @@ def decompose(
         Solves the spectrum. It decides when a truncated one is long enough, and whether the
         threshold is too near rounding errors.
     engine
-        One of `selection.ENGINES`, or "auto". An engine whose answer would not be precise, or that
+        One of `ENGINES`, or "auto". An engine whose answer would not be precise, or that
         cannot see far enough, hands over to the next; the result names the one that ran.
     n_needed
         Number of singular values that the plan is sure to need; all of them for some methods.
@@ -69,20 +78,32 @@ def decompose(
     """
     task = Task(plan, center, np.random.default_rng(random_state), where_of(X), n_needed)
     if dead_rows and not center and task.where.in_memory:
-        dead = constant_columns(X.T, center=False)
-        if 0 < dead.size < X.shape[0]:
-            return _without_rows(X, dead, task, engine)
+        n, dead = int(X.shape[0]), constant_columns(X.T, center=False)
+        if 0 < dead.size < n:
+            live = np.setdiff1d(np.arange(n), dead)
+            rows = X[live, :] if task.where is Where.SPARSE else taken(X, live)
+            # They count as samples. Nobody needs left vectors where nothing is centred.
+            return replace(_live(rows, task, engine), n_samples=n, left=None)
     return _live(X, task, engine)
 
 
 def _live(X: Array, task: Task, engine: str) -> Decomposition:
-    """The decomposition of all rows."""
-    center, n_needed = task.center, task.n_needed
-    if task.where.in_memory:
-        constant = constant_columns(X, center=center)
-        if 0 < constant.size < X.shape[1]:
-            return _without(X, constant, task, engine, n_needed)
-    return _decompose(X, task, engine, n_needed)
+    """The decomposition of all rows. Constant columns are set aside, and put back as zeros.
+
+    A constant column has no noise. Counted as a feature it would suggest that there is none at all.
+    """
+    if not task.where.in_memory:
+        return _decompose(X, task, engine)
+    p, constant = X.shape[1], constant_columns(X, center=task.center)
+    if not 0 < constant.size < p:
+        return _decompose(X, task, engine)
+    live = np.setdiff1d(np.arange(p), constant)
+    if task.where is Where.SPARSE:
+        row, varying = X[[0], :].toarray()[0], X[:, live]
+    else:
+        row, varying = X[0, :], taken(X, live, axis=1)
+    found = _decompose(varying, task, engine)
+    return embedded(found, live, row if task.center else row * 0)
 
 
 def is_for_products(X: Array) -> bool:
@@ -98,49 +119,21 @@ def by_products(
     short = min(operator.shape)
     affordable = short // 6 if short <= LARGE else None
     rng = np.random.default_rng() if rng is None else rng
-    return exploring.decompose(operator, plan=plan, rng=rng, max_basis=affordable)
+    return krylov.decompose(operator, plan=plan, rng=rng, max_basis=affordable)
 
 
-def _without(
-    X: Array, constant: np.ndarray, task: Task, engine: str, n_needed: int
-) -> Decomposition:
-    """The decomposition of the columns that vary, with the others put back as zeros.
-
-    A constant column has no noise. Counted as a feature it would suggest that there is none at all.
-    """
-    p = X.shape[1]
-    live = np.setdiff1d(np.arange(p), constant)
-    if task.where is Where.SPARSE:
-        row, varying = X[[0], :].toarray()[0], X[:, live]
-    else:
-        row, varying = X[0, :], taken(X, live, axis=1)
-    found = _decompose(varying, task, engine, n_needed)
-    return embedded(found, live, row if task.center else row * 0)
-
-
-def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomposition:
-    """The decomposition of the rows that are not zero throughout, counting the others as samples.
-
-    Left vectors are dropped: nobody needs them where nothing is centred.
-    """
-    n = int(X.shape[0])
-    live = np.setdiff1d(np.arange(n), dead)
-    rows = X[live, :] if task.where is Where.SPARSE else taken(X, live)
-    return replace(_live(rows, task, engine), n_samples=n, left=None)
-
-
-def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
+def _decompose(X: Array, task: Task, engine: str) -> Decomposition:
     """Run the engine, after removing means that would cost it digits from sparse data."""
     if task.where is not Where.SPARSE or not task.center:
-        return _run(X, task, engine, n_needed)
-    X, shift = sparse.without_offsets(X)
-    found = _run(X, task, engine, n_needed)
+        return _run(X, task, engine)
+    X, shift = gram.without_offsets(X)
+    found = _run(X, task, engine)
     return replace(found, mean=found.mean + shift) if shift.any() else found
 
 
-def _run(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
+def _run(X: Array, task: Task, engine: str) -> Decomposition:
     """Run the engine, and again at another scale if squares left the range of numbers."""
-    name = select(_job(X, task.where, n_needed)) if engine == "auto" else engine
+    name = select(_job(X, task.where, task.n_needed)) if engine == "auto" else engine
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         try:
             found = _RUN[name](X, task)
@@ -148,8 +141,10 @@ def _run(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
             if not _needs_rescaling(X, task.where):
                 raise
             found = None
-        if found is not None and (_is_safe(found.spectrum) or not _needs_rescaling(X, task.where)):
-            return found
+        if found is not None:
+            is_safe = SAFE[0] <= found.spectrum.sum_of_squares <= SAFE[1]
+            if is_safe or not _needs_rescaling(X, task.where):
+                return found
         factor = 2.0 ** -np.floor(np.log2(_peak(X, task.where)))
         return rescaled(_RUN[name](X * factor, task), 1.0 / factor)
 
@@ -209,7 +204,11 @@ def _run_dense(X: Array, task: Task) -> Decomposition:
     """The SVD in the precision of the data, or in float64 where float32 has too few digits."""
     X = X.toarray() if task.where is Where.SPARSE else X
     found, xp = dense.decompose(X, center=task.center), array_namespace(X)
-    if X.dtype != xp.float32 or _is_resolved(found, task):
+    if X.dtype != xp.float32:
+        return found
+    # Whether the noise is well above the level of rounding errors.
+    unit, noise = found.spectrum.scale, task.plan(found.spectrum).noise_variance
+    if noise > RESOLVED * rounding_floor(found.spectrum) * unit * unit:
         return found
     long = xp.astype(X, xp.float64)
     found = dense.decompose(long, center=task.center)
@@ -222,12 +221,6 @@ def _run_dense(X: Array, task: Task) -> Decomposition:
     )
 
 
-def _is_resolved(found: Decomposition, task: Task) -> bool:
-    """Whether the noise is well above the level of rounding errors."""
-    unit, noise = found.spectrum.scale, task.plan(found.spectrum).noise_variance
-    return bool(noise > RESOLVED * rounding_floor(found.spectrum) * unit * unit)
-
-
 def _in_type(vectors: Callable[[int], Array] | None, dtype: AnyDType) -> Any:
     """The function `vectors` with results in another dtype."""
     if vectors is None:
@@ -237,7 +230,7 @@ def _in_type(vectors: Callable[[int], Array] | None, dtype: AnyDType) -> Any:
 
 def _run_gram(X: Array, task: Task) -> Decomposition:
     if task.where is Where.SPARSE:
-        return _or_dense(sparse.by_gram(X, center=task.center), X, task)
+        return _or_dense(gram.decompose_sparse(X, center=task.center), X, task)
     xp = array_namespace(X)
     found = gram.decompose(X, center=task.center)
     if X.dtype == xp.float32 and not _precise(found, task, np.float32):
@@ -305,10 +298,6 @@ _RUN = {
 # --- numbers whose squares leave the range -----------------------------------------------------
 
 
-def _is_safe(spectrum: Spectrum) -> bool:
-    return SAFE[0] <= spectrum.sum_of_squares <= SAFE[1]
-
-
 def _needs_rescaling(X: Array, where: Where) -> bool:
     if not where.in_memory:
         return False
@@ -324,3 +313,55 @@ def _peak(X: Array, where: Where) -> float:
         return 0.0
     xp = array_namespace(X)
     return max(abs(float(xp.max(X))), abs(float(xp.min(X))))
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work that an engine is selected for.
+
+    `layout` is "dense" (an array in memory), "sparse", "blocks" (a memory map, a file, a stream
+    of blocks) or "dask"; `n_needed` the number of singular values that will surely be needed: all
+    of them for methods that look at the whole spectrum.
+    """
+
+    n_samples: int
+    n_features: int
+    layout: str = "dense"
+    itemsize: int = 8
+    n_needed: int = 0
+    memory: float = float("inf")
+
+    @property
+    def short(self) -> int:
+        return min(self.n_samples, self.n_features)
+
+    @property
+    def cells(self) -> float:
+        return float(self.n_samples) * self.n_features
+
+
+def select(job: Job) -> str:
+    """The engine to start with; it may hand over to a more precise one that the spectrum needs."""
+    if job.layout == "blocks":
+        return "streaming"
+    if job.layout in ("sparse", "dask"):
+        return job.layout
+    copies = 3 * job.cells * job.itemsize
+    if job.cells * job.short <= SMALL and copies <= job.memory:
+        return "dense"
+    few = job.n_needed <= job.short // 8
+    if few and job.short > MEDIUM and randomized_work(job) < 0.5 * gram_work(job):
+        return "randomized"
+    if 3 * 8 * job.short**2 > job.memory and few:
+        return "randomized"
+    return "gram"
+
+
+def gram_work(job: Job) -> float:
+    """Multiplications of the Gram engine: the symmetric product, then the tridiagonal form."""
+    return 0.5 * job.cells * job.short + 2 / 3 * REDUCTION * float(job.short) ** 3
+
+
+def randomized_work(job: Job) -> float:
+    """Multiplications of the randomized engine, if the spectrum lets it stop early."""
+    return job.cells * RANDOMIZED_COLUMNS

@@ -1,11 +1,13 @@
-"""Singular values by LAPACK's SVD of the centred matrix: the most precise way, the reference."""
+"""Singular values by LAPACK's SVD of the centred matrix: the most precise way, the reference; and
+triangles of QR factorisations, which stand for the rows they come from.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, device, eps, to_numpy
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.records import Spectrum, samples
 
 from .gram import centred
@@ -30,3 +32,13 @@ def decompose(X: Array, *, center: bool) -> Decomposition:
     return Decomposition(
         spectrum, lambda k: right[:k, :], mean, n, "dense", left=lambda k: left[:, :k]
     )
+
+
+def triangle(a: FloatArray) -> FloatArray:
+    """R of the QR factorisation of a tall matrix."""
+    return np.asarray(np.linalg.qr(a, mode="r"))
+
+
+def shortened(rows: FloatArray) -> FloatArray:
+    """Rows with the same products of columns, no more of them than there are columns."""
+    return triangle(rows) if len(rows) > rows.shape[1] else rows

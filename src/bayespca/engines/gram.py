@@ -3,7 +3,7 @@
 Forming it costs n·p·min(n, p) multiplications and additions by a symmetric rank-k update, the
 tridiagonal form 4/3·min(n, p)³, and each vector that is kept a little more. Squaring the matrix
 squares its condition number: singular values below √ε·γ₁ are lost in rounding, which `is_precise`
-checks.
+checks. Sparse matrices are centred without being made dense.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
@@ -28,8 +29,8 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.threads import blas_threads, one_blas_thread
-from bayespca.arrays.types import AnyDType, Array, DType, FloatArray
+from bayespca.arrays.parallel import blas_threads, one_blas_thread
+from bayespca.arrays.types import AnyDType, Array, DType, FloatArray, Sparse
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .records import Decomposition
@@ -45,6 +46,8 @@ SHIFT_ROWS = 256
 ONE_THREAD = 1000
 # Up to this side computing all eigenvectors is faster than computing the largest few alone.
 SMALL = 150
+# The Gram matrix of a longer side would not fit into the memory of most machines.
+LARGEST = 20_000
 
 
 def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decomposition:
@@ -86,21 +89,16 @@ def _matters(mean: Array, gram: Array) -> bool:
 
 def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
     """Whether the threshold and the noise are well above a Gram matrix's rounding errors."""
-    return has_digits(spectrum, solution.noise_variance, solution.threshold, dtype)
-
-
-def has_digits(spectrum: Spectrum, noise: float, threshold: float, dtype: DType) -> bool:
-    """`is_precise` for a noise variance and the singular value above which components are kept."""
     if not spectrum.singular_values.size or not spectrum.singular_values[0]:
         return True
     largest = spectrum.singular_values[0] * spectrum.scale
-    sigma = np.sqrt(noise) * np.sqrt(max(spectrum.shape))
-    smallest = min(sigma, threshold) if threshold else sigma
+    sigma = np.sqrt(solution.noise_variance) * np.sqrt(max(spectrum.shape))
+    smallest = min(sigma, solution.threshold) if solution.threshold else sigma
     return bool(smallest >= np.sqrt(MARGIN[dtype] * np.finfo(dtype).eps) * largest)
 
 
 def have_digits(largest: FloatArray, sigma: FloatArray, threshold: FloatArray) -> NDArray[np.bool_]:
-    """`has_digits` for many spectra at once, with products formed in float64.
+    """`is_precise` for many spectra at once, with products formed in float64.
 
     `sigma` holds the roots of noise variance × longer side.
     """
@@ -124,24 +122,18 @@ def feature_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Arr
     n, p = X.shape
     shift = xp.zeros(p, dtype=dtype, device=device(X))
     if center:
-        shift = _useful_shift(X[: min(SHIFT_ROWS, n), :], shift)
+        # Means that are smaller than the deviations from them can be removed afterwards at the cost
+        # of one bit; a shift costs a copy of X.
+        block = X[: min(SHIFT_ROWS, n), :]
+        near = _block_mean(block, dtype)
+        deviations = block - near
+        if float(xp.sum(near**2)) * block.shape[0] > float(xp.sum(deviations**2)):
+            shift = near
     scatter = _scatter_by_threads if is_numpy_array(X) else _scatter
     gram, total = scatter(X, shift)
     rest = total / n if center else xp.zeros_like(total)
     gram -= n * rest[:, None] * rest[None, :]
     return gram, xp.astype(shift, xp.float64) + rest
-
-
-def _useful_shift(block: Array, zeros: Array) -> Array:
-    """The mean of a block, or zeros where the means are smaller than the deviations from them.
-
-    Such means can be removed afterwards at the cost of one bit; the shift costs a copy of X.
-    """
-    xp = array_namespace(block)
-    mean = _block_mean(block, zeros.dtype)
-    deviations = block - mean
-    small = float(xp.sum(mean * mean)) * block.shape[0] <= float(xp.sum(deviations * deviations))
-    return zeros if small else mean
 
 
 def _scatter(X: Array, shift: Array) -> tuple[Array, Array]:
@@ -204,21 +196,15 @@ def sample_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Arra
         product = None
         if small:
             mean[columns] = _block_mean(block, xp.float64)
-            product = _centred_product(block)
+            product = xp.astype(xp.matmul(block, block.T), xp.float64, copy=False)
+            means = xp.mean(product, axis=0)
+            product = product - means[:, None] - means[None, :] + xp.mean(means)
             small = not _matters(mean[columns], product)
         if center and not small:
             block, mean[columns] = centred(block)
             product = None
         gram += xp.matmul(block, block.T) if product is None else product
     return gram, mean
-
-
-def _centred_product(block: Array) -> Array:
-    """(B − mean)(B − mean)ᵀ in float64, from BBᵀ."""
-    xp = array_namespace(block)
-    product = xp.astype(xp.matmul(block, block.T), xp.float64, copy=False)
-    means = xp.mean(product, axis=0)
-    return product - means[:, None] - means[None, :] + xp.mean(means)
 
 
 def centred(block: Array) -> tuple[Array, Array]:
@@ -242,7 +228,7 @@ def _block_mean(block: Array, dtype: AnyDType) -> Array:
 
 
 def from_feature_gram(
-    gram: Array, *, like: Array, mean: Array, n_samples: int, center: bool, engine: str = "gram"
+    gram: Array, *, like: Array, mean: Array, n_samples: int, center: bool
 ) -> Decomposition:
     """The decomposition of data whose centred p×p Gram matrix is known."""
     eigen = Eigen.of(gram)
@@ -256,7 +242,7 @@ def from_feature_gram(
         right,
         mean,
         n_samples,
-        engine,
+        "gram",
         gram=to_numpy(gram),
     )
 
@@ -269,7 +255,6 @@ def from_sample_gram(
     n_features: int,
     center: bool,
     dtype: AnyDType,
-    engine: str = "gram",
 ) -> Decomposition:
     """The decomposition from the centred n×n Gram matrix.
 
@@ -285,7 +270,7 @@ def from_sample_gram(
     def top(k: int) -> Array:
         return right(left(k) / spectrum.singular_values[:k])
 
-    return Decomposition(spectrum, top, mean, n, engine, left=left)
+    return Decomposition(spectrum, top, mean, n, "gram", left=left)
 
 
 def _spectrum(
@@ -316,9 +301,16 @@ def squares_of(
     errors reach the noise (`is_precise`), `squares_of_rows` has more digits.
     """
     if gram is not None:
-        return _of_features(gram / scale[:, None] / scale)
+        gram = gram / scale[:, None] / scale
+        if len(gram) <= SMALL:
+            return squares_of_grams(gram[None])[0]
+        eigen = Eigen.of(gram)
+        return SquaredSpectrum(eigen.values[::-1], lambda k: eigen.top(k).T)
     assert rows is not None
-    return _of_samples(rows / scale)
+    rows = rows / scale
+    eigen = Eigen.of(rows @ rows.T)
+    squares = eigen.values[::-1]
+    return SquaredSpectrum(squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows)
 
 
 def squares_of_rows(rows: FloatArray, scale: FloatArray) -> SquaredSpectrum:
@@ -341,19 +333,6 @@ def squares_of_grams(grams: FloatArray, *, vectors: bool = True) -> list[Squared
 
 def _of_eigen(values: FloatArray, vectors: FloatArray) -> SquaredSpectrum:
     return SquaredSpectrum(values[::-1], lambda k: vectors[:, ::-1][:, :k].T)
-
-
-def _of_features(gram: FloatArray) -> SquaredSpectrum:
-    if len(gram) <= SMALL:
-        return squares_of_grams(gram[None])[0]
-    eigen = Eigen.of(gram)
-    return SquaredSpectrum(eigen.values[::-1], lambda k: eigen.top(k).T)
-
-
-def _of_samples(rows: FloatArray) -> SquaredSpectrum:
-    eigen = Eigen.of(rows @ rows.T)
-    squares = eigen.values[::-1]
-    return SquaredSpectrum(squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows)
 
 
 @dataclass(frozen=True)
@@ -396,3 +375,48 @@ class Eigen:
                 "L", "N", self.reduced[1:, :-1], self.reflectors, z[1:], lwork=64 * k
             )
         return z[:, ::-1]
+
+
+# --- sparse matrices ---------------------------------------------------------------------------
+
+
+def without_offsets(X: Sparse) -> tuple[Sparse, FloatArray]:
+    """The matrix less the means of columns without zeros, which leaves it as sparse; and the means.
+
+    Only such columns can have means that are large beside the deviations from them. Squares of such
+    means would cost the squares of the deviations all their digits.
+    """
+    n, p = X.shape
+    columns = X.tocsc()
+    full = np.diff(columns.indptr) == n
+    if not full.any():
+        return X, np.zeros(p)
+    mean = np.where(full, np.asarray(columns.mean(axis=0, dtype=np.float64)).ravel(), 0.0)
+    data = columns.data - np.repeat(mean, np.diff(columns.indptr))
+    kept = (data.astype(X.dtype), columns.indices, columns.indptr)
+    return sp.csc_array(kept, shape=(n, p)).tocsr(), mean
+
+
+def decompose_sparse(X: Sparse, *, center: bool) -> Decomposition:
+    """The decomposition from XᵀX or XXᵀ in float64, less what the mean adds to it."""
+    n, p = X.shape
+    if min(n, p) > LARGEST:
+        raise ValueError(
+            f"the spectrum of this {n}×{p} sparse matrix falls too slowly to be cut off, and its "
+            f"shorter side is beyond {LARGEST}: give n_components."
+        )
+    wide: Sparse = sp.csr_array(X, dtype=np.float64)
+    mean = np.asarray(wide.mean(axis=0)).ravel() if center else np.zeros(p)
+    if n > p:
+        square = (wide.T @ wide).toarray() - n * np.outer(mean, mean)
+        like = np.zeros(0, X.dtype)
+        return from_feature_gram(square, like=like, mean=mean, n_samples=n, center=center)
+    along = wide @ mean
+    square = (wide @ wide.T).toarray() - along[:, None] - along + mean @ mean
+
+    def right(left: np.ndarray) -> np.ndarray:
+        return np.asarray((wide.T @ left).T - np.outer(left.sum(axis=0), mean), dtype=X.dtype)
+
+    return from_sample_gram(
+        square, right=right, mean=mean, n_features=p, center=center, dtype=X.dtype
+    )

@@ -24,22 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import DType, FloatArray, Numbers
-from bayespca.sources.checks import check_complete
+from bayespca.sources.checks import UnusableData, check_complete
 from bayespca.sources.cluster import computed
+from bayespca.sources.columns import Deviations, column_deviations
 from bayespca.sources.constant import constant_columns, varies_beyond_rounding
-from bayespca.sources.deviations import Deviations, column_deviations
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block, Partitions
 from bayespca.sources.tasks import mapped, reduced
 from bayespca.spectrum.records import samples
 
 from . import gram, streaming
 from . import moments as running
+from .dense import shortened, triangle
 from .moments import LONG, SHORT, RunningMoments
-from .randomized import exploring
+from .randomized import krylov
 from .records import Decomposition, Plan, embedded, times
 from .tall import TallOperator
-from .triangles import shortened, triangle
 
 # Up to this short side its matrix is formed: 3.2 GB.
 GRAM_WIDTH = 20_000
@@ -113,19 +112,10 @@ def _by_rows(
     if found.status.exact or precision == SHORT:
         return found, found.status.exact
     shift = state.mean if center else np.zeros(state.n_features)
-    R, n_read = _triangle(partitions, shift, state.unit)
-    return streaming.from_triangle(R, n_read, state, center=center), True
-
-
-def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[FloatArray, int]:
-    """R of the QR factorisation of all rows less `shift`, in units, and the number of rows."""
-    parts = mapped(partitions, _block_triangle, shift, unit)
-    (merged,) = computed(reduced(parts, _merged_triangles, fan_in=fan_in(partitions.n_features)))
-    p = partitions.n_features
-    R = merged.rows if len(merged.rows) >= p else np.zeros((p, p))
-    if R is not merged.rows:
-        R[: len(merged.rows)] = merged.rows
-    return triangle(R), merged.n_read
+    p, parts = state.n_features, mapped(partitions, _block_triangle, shift, state.unit)
+    (merged,) = computed(reduced(parts, _merged_triangles, fan_in=fan_in(p)))
+    rows = np.pad(merged.rows, ((0, max(p - len(merged.rows), 0)), (0, 0)))
+    return streaming.from_triangle(triangle(rows), merged.n_read, state, center=center), True
 
 
 @dataclass(frozen=True)
@@ -163,9 +153,13 @@ def _by_columns(
 ) -> tuple[Decomposition, bool]:
     columns = partitions.columns
     assert columns is not None
-    seen = _column_moments(columns, precision, center=center)
+    n = columns.n_features
+    running.check_memory(n, n, LONG.itemsize, limit=running.MEMORY_LIMIT)
+    each = [range(len(columns.chunks)), columns.offsets or ()]
+    parts = mapped(columns, _moments_of_columns, precision, center, each=each)
+    (seen,) = computed(reduced(parts, _merged_columns, fan_in=fan_in(n)))
     live = seen.live if seen.live.any() else np.ones_like(seen.live)
-    n, p = columns.n_features, int(live.sum())
+    p = int(live.sum())
     state = running.folded(seen.state)
     if state.scatter is None:
         state = replace(state, scatter=np.zeros((n, n)))
@@ -193,16 +187,6 @@ def _by_columns(
     if p < live.size:
         found = embedded(found, np.flatnonzero(live), seen.mean)
     return found, is_precise or precision == LONG
-
-
-def _column_moments(columns: Partitions, precision: DType, *, center: bool) -> ColumnMoments:
-    running.check_memory(
-        columns.n_features, columns.n_features, LONG.itemsize, limit=running.MEMORY_LIMIT
-    )
-    each = [range(len(columns.chunks)), columns.offsets or ()]
-    parts = mapped(columns, _moments_of_columns, precision, center, each=each)
-    (seen,) = computed(reduced(parts, _merged_columns, fan_in=fan_in(columns.n_features)))
-    return seen
 
 
 def _moments_of_columns(
@@ -281,10 +265,10 @@ def _by_products(
         raise UnusableData("the Dask collection holds no rows.")
     short = min(seen.n, partitions.n_features)
     if n_needed <= short // 8:
-        operator, live = _operator(partitions, seen, center=center)
-        found = exploring.decompose(
-            operator, plan=plan, rng=rng, max_basis=min(short // 3, MOST_VECTORS)
-        )
+        live = varies_beyond_rounding(np.sqrt(seen.squares), seen.mean, seen.n, partitions.dtype)
+        operator = _operator(partitions, seen, live, center=center)
+        most = min(short // 3, MOST_VECTORS)
+        found = krylov.decompose(operator, plan=plan, rng=rng, max_basis=most)
         if found is not None:
             return _of_data(found, operator, seen, live)
     if 8.0 * short**2 > running.MEMORY_LIMIT:
@@ -297,20 +281,17 @@ def _by_products(
 
 
 def _operator(
-    partitions: Partitions, seen: Deviations, *, center: bool
-) -> tuple[TallOperator, NDArray[np.bool_]]:
-    """The operator of the columns that vary, and which these are."""
-    live = varies_beyond_rounding(np.sqrt(seen.squares), seen.mean, seen.n, partitions.dtype)
-    shape = int(live.sum()), samples(seen.n, center)
+    partitions: Partitions, seen: Deviations, live: NDArray[np.bool_], *, center: bool
+) -> TallOperator:
+    """The operator of the columns that vary."""
+    shape, columns = (int(live.sum()), samples(seen.n, center)), partitions.columns
     total = float(seen.squares[live].sum())
-    if partitions.columns is not None:
+    if columns is not None:
         p = partitions.n_features
-        return TallOperator(
-            partitions.columns, None, None, total, center, p, shape, is_transposed=True
-        ), live
+        return TallOperator(columns, None, None, total, center, p, shape, is_transposed=True)
     shift = seen.mean[live] if center else None
     some = None if live.all() else np.flatnonzero(live)
-    return TallOperator(partitions, shift, some, total, center, seen.n, shape), live
+    return TallOperator(partitions, shift, some, total, center, seen.n, shape)
 
 
 def _of_data(

@@ -18,10 +18,10 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.parallel import blas_threads, one_blas_thread
 from bayespca.arrays.types import DType, FloatArray, Matrix, Numbers, Vector
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.constant import varies_beyond_rounding
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block
 
 SHORT: DType = np.dtype(np.float32)
@@ -97,25 +97,21 @@ def start(
     return RunningMoments(n_features, np.dtype(dtype), np.dtype(precision or dtype), 0, mean)
 
 
-def add(
-    state: RunningMoments, block: Block, *, memory_limit: float = MEMORY_LIMIT
-) -> RunningMoments:
+def add(state: RunningMoments, block: Block) -> RunningMoments:
     """The moments with a block of rows added; `state` stays as it is."""
-    accumulator = Accumulator(state, memory_limit)
+    accumulator = Accumulator(state)
     accumulator.add(block)
     return accumulator.state()
 
 
-def merge(
-    a: RunningMoments, b: RunningMoments, *, memory_limit: float = MEMORY_LIMIT
-) -> RunningMoments:
+def merge(a: RunningMoments, b: RunningMoments) -> RunningMoments:
     """The moments of the rows of both."""
     if a.n_features != b.n_features:
         raise ValueError(
             f"moments of {a.n_features} and of {b.n_features} columns cannot be merged."
         )
     first, second = (a, b) if a.n_folded >= b.n_folded else (b, a)
-    accumulator = Accumulator(first, memory_limit)
+    accumulator = Accumulator(first)
     if second.scatter is not None:
         accumulator.add_moments(second.n_folded, second.mean, second.scatter, second.unit)
     for block in second.rows:
@@ -130,16 +126,25 @@ def scatter_of(state: RunningMoments, *, center: bool) -> tuple[FloatArray, Floa
 
     The scatter is 0 for columns that do not vary.
     """
+    square, unit, mean, live = scatter_in_units(state, center=center)
+    dead = np.ones(mean.size, dtype=np.bool_)
+    dead[live] = False
+    square = square * unit * unit
+    square[dead], square[:, dead] = 0.0, 0.0
+    return square, mean, state.n_samples
+
+
+def scatter_in_units(
+    state: RunningMoments, *, center: bool
+) -> tuple[FloatArray, float, FloatArray, NDArray[np.int64]]:
+    """The scatter in units of a square, that unit, the mean, and the columns that vary."""
     assert state.scatter is not None
     square, unit, mean = state.scatter, state.unit, state.mean
     if not center:
         square, unit = about_zero(state)
         mean = np.zeros(state.n_features)
-    dead = np.ones(mean.size, dtype=np.bool_)
-    dead[varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
-    square = square * unit * unit
-    square[dead], square[:, dead] = 0.0, 0.0
-    return square, mean, state.n_samples
+    norms = np.sqrt(np.maximum(square.diagonal(), 0)) * unit
+    return square, unit, mean, varying(norms, state)
 
 
 def folded(state: RunningMoments) -> RunningMoments:

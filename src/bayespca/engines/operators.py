@@ -19,7 +19,7 @@ from bayespca.arrays.namespaces import (
 from bayespca.arrays.types import AnyDType, Array, FloatArray, Sparse
 from bayespca.spectrum.records import samples
 
-from .basis import StoredBasis
+from .records import StoredBasis
 
 # The means may exceed the standard deviations by this over √ε before X is centred in a copy: 10
 # times in float32, 2e5 times in float64.
@@ -65,7 +65,13 @@ class DenseOperator(InMemory):
     def matmul(self, Q: Array) -> Array:
         # Rows times Xᵀ: BLAS is faster at this than at X times columns, and the result is stored
         # by rows again.
-        product = _times_transposed(Q.T, self.values)
+        rows, X = Q.T, self.values
+        if rows.dtype == X.dtype:
+            product = rows @ X.T
+        else:  # without converting all of X at once
+            xp = array_namespace(X)
+            parts = [rows @ cast(X[some, :], rows.dtype).T for some in row_blocks(X)]
+            product = xp.concat(parts, axis=1)
         if self.centered and not self.is_shifted:
             product -= cast(self.mean @ cast(Q, self.mean.dtype), product.dtype)[:, None]
         return product.T
@@ -137,8 +143,13 @@ def dense_operator(X: Array, *, center: bool = True) -> DenseOperator:
     if squares <= offset * (4 * float(np.finfo(np.float64).eps)) ** 2:
         squares = 0.0
     is_precise = offset * eps(X.dtype) <= OFFSET**2 * squares
-    values = X if is_precise or not squares else _shifted(X, mean)
-    return DenseOperator(values, mean, squares, centered=True, is_shifted=values is not X)
+    if is_precise or not squares:
+        return DenseOperator(X, mean, squares, centered=True)
+    # The means are subtracted in float64.
+    values = xp.empty_like(X)
+    for rows in row_blocks(X):
+        values[rows, :] = cast(cast(X[rows, :], mean.dtype) - mean, X.dtype)
+    return DenseOperator(values, mean, squares, centered=True, is_shifted=True)
 
 
 def scaled_operator(
@@ -192,20 +203,3 @@ def _column_sums(X: Array, shift: Array | None = None) -> tuple[Array, float]:
         total += xp.sum(block, axis=0)
         squares += float(xp.sum(xp.vecdot(block, block)))
     return total, squares
-
-
-def _shifted(X: Array, mean: Array) -> Array:
-    """A copy of X less its column means, subtracted in float64."""
-    xp = array_namespace(X)
-    values = xp.empty_like(X)
-    for rows in row_blocks(X):
-        values[rows, :] = cast(cast(X[rows, :], mean.dtype) - mean, X.dtype)
-    return values
-
-
-def _times_transposed(rows: Array, X: Array) -> Array:
-    """rows·Xᵀ, in the dtype of `rows` if that is wider, without converting all of X at once."""
-    if rows.dtype == X.dtype:
-        return rows @ X.T
-    xp = array_namespace(X)
-    return xp.concat([rows @ cast(X[b, :], rows.dtype).T for b in row_blocks(X)], axis=1)

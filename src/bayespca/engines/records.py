@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from bayespca.arrays.namespaces import to_namespace
 from bayespca.arrays.types import AnyDType, Array, FloatArray
 from bayespca.spectrum.records import Solution, Spectrum, Status
 
@@ -75,6 +76,33 @@ class Basis(Protocol):
 
     def append(self, block: Array) -> None:
         """Add rows, which must be orthonormal to those that are there."""
+
+
+class StoredBasis:
+    """Orthonormal rows, in storage that doubles when it is full."""
+
+    def __init__(self, width: int, like: Array) -> None:
+        self._store = to_namespace(np.empty((0, width)), like, like.dtype)
+        self.size = 0
+
+    @property
+    def rows(self) -> Array:
+        return self._store[: self.size, :]
+
+    def append(self, block: Array) -> None:
+        """Add rows, which must be orthonormal to those that are there."""
+        size = self.size + int(block.shape[0])
+        if size > self._store.shape[0]:
+            xp = array_namespace(block)
+            old, shape = self.rows, (2 * size, block.shape[1])
+            self._store = xp.empty(shape, dtype=block.dtype, device=device(block))
+            self._store[: self.size, :] = old
+        self._store[self.size : size, :] = block
+        self.size = size
+
+    def replace(self, first: int, block: Array) -> None:
+        """Put rows in place of those from `first` on."""
+        self._store[first : self.size, :] = block
 
 
 class Operator(Protocol):

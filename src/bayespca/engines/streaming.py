@@ -11,27 +11,27 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.types import DType, FloatArray
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.constant import constant_columns
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block, Source
 from bayespca.spectrum.records import Spectrum, Status, samples
 
 from . import dense, gram
+from .dense import triangle
 from .moments import (
     LONG,
     MEMORY_LIMIT,
     SHORT,
     Accumulator,
     RunningMoments,
-    about_zero,
     check_memory,
     folded,
+    scatter_in_units,
     start,
     unit_for,
     varying,
 )
 from .records import Decomposition, Plan, embedded, rescaled, times
-from .triangles import triangle
 
 QR_BYTES = 4 * 2**20
 
@@ -48,16 +48,15 @@ def decompose(
     """
     if source.n_samples is not None and source.n_samples > source.n_features:
         check_memory(source.n_features, source.n_features, LONG.itemsize, limit=memory_limit)
-    for precision in _precisions(source):
+    is_short = source.rereadable and source.dtype == SHORT
+    for precision in (SHORT, LONG) if is_short else (LONG,):
         state = _moments(source, precision, memory_limit)
         found = finish(state, center=center, plan=plan)
         if found.status.exact or not source.rereadable:
             return found
-    return _by_qr(source, state, center=center)
-
-
-def _precisions(source: Source) -> tuple[DType, ...]:
-    return (SHORT, LONG) if source.rereadable and source.dtype == SHORT else (LONG,)
+    mean = state.mean if center else np.zeros(state.n_features)
+    R, n_read = _merged_by_qr(source, mean, state.unit)
+    return from_triangle(R, n_read, state, center=center)
 
 
 def _moments(source: Source, precision: DType, memory_limit: float) -> RunningMoments:
@@ -108,12 +107,7 @@ def _streamed(found: Decomposition, status: Status) -> Decomposition:
 
 def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
     """The decomposition from the p×p scatter, with the mean put back if it is not to be removed."""
-    assert state.scatter is not None
-    scatter, unit, mean = state.scatter, state.unit, state.mean
-    if not center:
-        scatter, unit = about_zero(state)
-        mean = np.zeros(state.n_features)
-    live = varying(np.sqrt(np.maximum(scatter.diagonal(), 0)) * unit, state)
+    scatter, unit, mean, live = scatter_in_units(state, center=center)
     found = gram.from_feature_gram(
         scatter if live.size == mean.size else scatter[np.ix_(live, live)],
         like=np.empty(0, state.dtype),
@@ -145,12 +139,6 @@ def _from_rows(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposit
     return replace(found, right=lambda k: top(k).astype(state.dtype, copy=False))
 
 
-def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> Decomposition:
-    mean = state.mean if center else np.zeros(state.n_features)
-    R, n_read = _merged_by_qr(source, mean, state.unit)
-    return from_triangle(R, n_read, state, center=center)
-
-
 def from_triangle(
     R: FloatArray, n_read: int, state: RunningMoments, *, center: bool
 ) -> Decomposition:
@@ -168,15 +156,12 @@ def from_triangle(
         return np.linalg.svd(R, full_matrices=False)[2][:k].astype(state.dtype)
 
     spectrum = Spectrum(gamma, (live.size, samples(n, center)), scale=state.unit)
-    spectrum = spectrum.of_rounded(np.finfo(state.dtype).eps * _size(spectrum, state.mean, n))
+    # The root mean square of the data.
+    squares = spectrum.sum_of_squares * spectrum.scale / n / p * spectrum.scale
+    size = float(np.sqrt(squares + np.mean(state.mean**2)))
+    spectrum = spectrum.of_rounded(np.finfo(state.dtype).eps * size)
     found = Decomposition(spectrum, right, mean[live], n, "streaming")
     return found if live.size == p else embedded(found, live, mean)
-
-
-def _size(spectrum: Spectrum, mean: FloatArray, n: int) -> float:
-    """Root mean square of the data."""
-    squares = spectrum.sum_of_squares * spectrum.scale / n / mean.size * spectrum.scale
-    return float(np.sqrt(squares + np.mean(mean * mean)))
 
 
 def _merged_by_qr(source: Source, mean: FloatArray, unit: float) -> tuple[FloatArray, int]:

@@ -8,7 +8,6 @@ triangles, merged in a tree (tall-skinny QR).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,11 +20,10 @@ from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Block, Delayed, Partitions
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
 
+from .dense import shortened, triangle
 from .gram import centred
-from .triangles import shortened, triangle
 
 Live = NDArray[np.int64] | None
-Centring = Callable[[Block, FloatArray | None, Live], Block]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +183,13 @@ class TallOperator:
 
     def matmul(self, Q: Floats) -> TallColumns:
         """T·Q, which stays with the workers."""
-        parts = mapped(self.partitions, _times, *self._how(), np.ascontiguousarray(Q))
+        parts = mapped(self.partitions, _times, *self._centring, np.ascontiguousarray(Q))
         rows = TallRows((tuple(kept(parts)),), (Q.shape[1],), self.length, Q.dtype)
         return rows.T
 
     def rmatmul(self, W: TallColumns) -> FloatArray:
         """Tᵀ·W, added up in float64."""
-        parts = mapped(self.partitions, _transposed_times, *self._how(), each=W.rows.pieces)
+        parts = mapped(self.partitions, _transposed_times, *self._centring, each=W.rows.pieces)
         (found,) = computed(reduced(parts, np.add))
         return np.asarray(found, dtype=W.rows.dtype)
 
@@ -202,39 +200,30 @@ class TallOperator:
     def new_basis(self, like: Array) -> TallBasis:
         return TallBasis(self.length, self.dtype)
 
-    def _how(self) -> tuple[Centring, FloatArray | None, Live]:
-        centring: Centring = _shifted
-        if self.is_transposed:
-            centring = _own_means_removed if self.centered else _as_it_is
-        return centring, self.shift, self.live
+    @property
+    def _centring(self) -> tuple[bool, FloatArray | None, Live]:
+        """Arguments of `_centred`."""
+        return self.is_transposed and self.centered, self.shift, self.live
 
 
-def _shifted(block: Block, shift: FloatArray | None, live: Live) -> Block:
-    """Rows less their mean, subtracted in float64 whatever their type."""
+def _centred(block: Block, own_means: bool, shift: FloatArray | None, live: Live) -> Block:
+    """Some columns of a block less `shift`, subtracted in float64 whatever their type, or each row
+    less its own mean.
+    """
+    if own_means:
+        return centred(block.T)[0].T if len(block) else block
     rows = block if live is None else block[:, live]
-    return (
-        rows
-        if shift is None
-        else np.subtract(rows, shift, out=np.empty_like(rows), casting="same_kind")
-    )
+    if shift is None:
+        return rows
+    return np.subtract(rows, shift, out=np.empty_like(rows), casting="same_kind")
 
 
-def _own_means_removed(block: Block, shift: FloatArray | None, live: Live) -> Block:
-    return centred(block.T)[0].T if len(block) else block
-
-
-def _as_it_is(block: Block, shift: FloatArray | None, live: Live) -> Block:
-    return block
-
-
-def _times(
-    block: Block, centring: Centring, shift: FloatArray | None, live: Live, Q: Floats
-) -> Block:
-    rows = centring(block, shift, live)
+def _times(block: Block, own_means: bool, shift: FloatArray | None, live: Live, Q: Floats) -> Block:
+    rows = _centred(block, own_means, shift, live)
     return rows.astype(Q.dtype, copy=False) @ Q
 
 
 def _transposed_times(block: Block, *rest: Any) -> FloatArray:
-    *pieces, centring, shift, live = rest
-    rows = centring(block, shift, live)
+    *pieces, own_means, shift, live = rest
+    rows = _centred(block, own_means, shift, live)
     return (rows.T @ _stacked(tuple(pieces))).astype(np.float64)

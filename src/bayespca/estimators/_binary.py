@@ -11,8 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.types import DType, FloatArray, Input, Numbers
-from bayespca.sources.binary import BinaryCells, BoolArray
-from bayespca.sources.data import Features
+from bayespca.sources.data import BinaryCells, BoolArray, Features
 
 from . import _input, _validation
 from ._base import AnyEstimator, F, Iterating

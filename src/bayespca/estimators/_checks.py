@@ -15,8 +15,8 @@ from bayespca.checks.holes import holes_by_value
 from bayespca.checks.rows import dominating_row, ordered_rows, sorted_rows
 from bayespca.checks.values import COUNTS, of_values
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.imputing import by_others
 from bayespca.lowrank.noise_models import BOTH
-from bayespca.lowrank.others import by_others
 from bayespca.lowrank.posterior import Posterior, left_of_some
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.advice import named_rows

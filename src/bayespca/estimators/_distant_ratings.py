@@ -13,8 +13,7 @@ from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scal
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.partitions import is_dask
 from bayespca.sources.records import DaskArray, Delayed
-from bayespca.sources.sums import total_over
-from bayespca.sources.tasks import array_of_parts, mapped_parts, reduced
+from bayespca.sources.tasks import array_of_parts, mapped_parts, reduced, total_over
 
 from . import _identifiers, _ratings
 from ._base import AnyEstimator

@@ -21,12 +21,12 @@ from sklearn.utils.validation import (
 
 from bayespca import io
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.arrays.types import Array, DType, FloatArray, Input
+from bayespca.arrays.types import Array, DType, FloatArray, Input, Names
 from bayespca.engines.decomposing import fits_in_memory
 from bayespca.sources.blocks import notes_on_columns, open_source
-from bayespca.sources.data import Data, Features, Names, Where, where_of
-from bayespca.sources.file_pieces import of_files
-from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
+from bayespca.sources.checks import NotFinite, first_not_finite, not_finite
+from bayespca.sources.data import Data, Features, Where, where_of
+from bayespca.sources.files import of_files
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
 

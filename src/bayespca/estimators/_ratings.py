@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
-from bayespca.sources.finite import not_finite
+from bayespca.sources.checks import not_finite
 
 from . import _identifiers, _input
 from ._input_types import as_numbers, refuse_others

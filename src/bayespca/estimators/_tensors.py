@@ -14,8 +14,8 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray, Input
 from bayespca.lowrank.noise_models import ISOTROPIC as EQUAL
 from bayespca.lowrank.records import PCAPosterior
+from bayespca.sources.checks import not_finite
 from bayespca.sources.data import Features
-from bayespca.sources.finite import not_finite
 from bayespca.tensors.fit import PER_MODE, TuckerFit, TuckerNoise
 from bayespca.tensors.posterior import completed
 

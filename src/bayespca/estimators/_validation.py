@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, RandomState
+from bayespca.inference.fitting import Looping
 from bayespca.inference.loop import Callback
-from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 from bayespca.noise.asked import EVB
 from bayespca.noise.errors import KnownErrors, taken_apart

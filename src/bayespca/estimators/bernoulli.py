@@ -21,7 +21,7 @@ from bayespca.mixtures.bernoulli import posterior as read
 from bayespca.mixtures.bernoulli.data import bernoulli_rows
 from bayespca.mixtures.bernoulli.family import Bayes, BernoulliFamily, MaximumLikelihood
 from bayespca.mixtures.bernoulli.fit import BernoulliFit, BernoulliModel
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 
 from . import _binary, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, Fitted

@@ -22,7 +22,7 @@ from bayespca.arrays.types import (
     RandomState,
 )
 from bayespca.discrete.columns import TableColumn, as_cells, log_units
-from bayespca.inference.looping import Looping
+from bayespca.inference.fitting import Looping
 from bayespca.inference.result import extended
 from bayespca.sources.cluster import computed, watched
 from bayespca.sources.partitions import is_dask, partitioned

@@ -25,8 +25,8 @@ from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import fit_complete, fit_with_holes
 from bayespca.noise.number import numbered
 from bayespca.noise.series import can_be_series, fit_series
+from bayespca.sources.checks import IncompleteData
 from bayespca.sources.data import Data, Where
-from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST, NOT_DETERMINED, holding
 

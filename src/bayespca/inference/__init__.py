@@ -2,9 +2,8 @@
 
 from .checkpoint import Checkpoint
 from .digest import fingerprint
-from .fitting import fit, settle
-from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
-from .looping import Looping
+from .fitting import Looping, fit, settle
+from .loop import Callback, FreeEnergyWarning, Info, Run, Storage, Trace, best_of, run
 from .model import Model, Move
 from .result import Fit, extended
 from .search import searched
@@ -15,11 +14,11 @@ __all__ = [
     "Fit",
     "FreeEnergyWarning",
     "Info",
-    "Keeper",
     "Looping",
     "Model",
     "Move",
     "Run",
+    "Storage",
     "Trace",
     "best_of",
     "extended",

@@ -1,20 +1,24 @@
-"""`fit`: the one way from a model and its data to a finished fit."""
+"""`fit`: the one way from a model and its data to a finished fit; and `Looping`, its options."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 
+from .accelerating import Chart
+from .checkpoint import Checkpoint
 from .digest import fingerprint
-from .loop import Callback, Info, Run, run
-from .looping import Looping
+from .loop import Callback, Info, Run, Step, best_of, run
 from .model import Model
 from .result import Fit
 from .search import by_rank, out_of_reach, searched
@@ -25,6 +29,71 @@ F = TypeVar("F", bound=Fit[Any])
 
 # Data with so many numbers are small: their products take less time than threads to wake up.
 SMALL = 2_000_000
+
+
+@dataclass(frozen=True)
+class Looping:
+    """Options that every iteration has.
+
+    `n_init` random starts are tried, each with its own generator from `random_state`, and the
+    lowest free energy wins. With `checkpoint`, a path, an interrupted fit is resumed by the next
+    one that has the same `mark`. A run is given up once it is clear that its free energy, in the
+    units of the data, stays above `to_beat`.
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-8
+    n_init: int = 1
+    random_state: int | np.random.Generator | None = None
+    callback: Callback | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    mark: str = ""
+    to_beat: float = np.inf
+
+    def for_part(self, name: str) -> Looping:
+        """These options for one of several iterations of a fit, with a checkpoint of its own.
+
+        A resumed fit passes through the other iterations first.
+        """
+        if self.checkpoint is None:
+            return self
+        path = Path(self.checkpoint)
+        return replace(self, checkpoint=path.with_name(f"{path.name}.{name}"))
+
+    def run(
+        self,
+        step: Step[S],
+        start: Callable[[np.random.Generator], S],
+        *,
+        n_init: int | None = None,
+        chart: Chart[S] | None = None,
+    ) -> Run[S]:
+        """Run from each start and return the best run."""
+        count = self.n_init if n_init is None else n_init
+        runs, checkpoints = [], []
+        for i, rng in enumerate(np.random.default_rng(self.random_state).spawn(count)):
+            state = start(rng)
+            checkpoint = None
+            if self.checkpoint is not None:
+                path = Path(self.checkpoint)
+                path = path.with_name(f"{path.name}.{i + 1}") if i else path
+                seed = self.random_state if isinstance(self.random_state, int) else None
+                mark = f"{self.mark} {seed} {i}"
+                checkpoint = Checkpoint(path, type(state), fingerprint=mark)
+                checkpoints.append(checkpoint)
+            found = run(
+                step,
+                state,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                callback=self.callback,
+                storage=checkpoint,
+                chart=chart,
+            )
+            runs.append(found)
+        for checkpoint in checkpoints:
+            checkpoint.remove()
+        return best_of(runs)
 
 
 @dataclass(frozen=True)
@@ -82,89 +151,24 @@ def _settled(model: Model[D, S, F], data: D, looping: Looping) -> Settled[D, S, 
         quiet = replace(looping, callback=None, checkpoint=None)
         model = model.lent(settle(lender, data, quiet).run.state)
     model, data = model.suited(data)
-    ended = _run(model, data, _marked(looping, model, data))
-    ended, model = _widened(ended, model, data, looping)
-    ended = _grown(ended, model, data, looping)
-    ended, energies = _searched(ended, model, data, looping)
-    return Settled(_shrunk(ended, model, data, looping), model, data, energies)
-
-
-def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
-    starts = chain([model.first_start], repeat(model.start))
-    if model.n_steps is not None:
-        callback = _counting(looping.callback, model.n_steps)
-        looping = replace(looping, max_iter=model.n_steps, callback=callback)
-    if looping.to_beat < np.inf:
-        best = looping.to_beat - model.offset(data)
-        looping = replace(looping, callback=_either(looping.callback, out_of_reach(best)))
-    return looping.run(
-        partial(_step, model, data),
-        lambda rng: next(starts)(data, rng),
-        n_init=1 if model.has_one_start else None,
-        chart=model.chart(data),
-    )
-
-
-def _either(callback: Callback | None, other: Callback) -> Callback:
-    """A callback that ends a run where one of two does; both see each step."""
-    if callback is None:
-        return other
-
-    def both(number: int, info: Info) -> bool:
-        stops = callback(number, info) is True
-        return other(number, info) is True or stops
-
-    return both
-
-
-def _counting(callback: Callback | None, n_steps: int) -> Callback | None:
-    """The callback, with the number of steps added to its `Info`."""
-    if callback is None:
-        return None
-    return lambda number, info: callback(number, replace(info, n_steps=n_steps))
-
-
-def _step(model: Model[D, S, F], data: D, state: S) -> tuple[S, Info]:
-    return model.step(state, data)
-
-
-def _marked(looping: Looping, model: Model[D, S, F], data: D) -> Looping:
-    """Add a mark that distinguishes the fit from others, if one is needed."""
-    if looping.checkpoint is None:
-        return looping
-    return replace(looping, mark=fingerprint(repr(model), *model.digests(data)))
-
-
-def _widened(
-    ended: Run[S], model: Model[D, S, F], data: D, looping: Looping
-) -> tuple[Run[S], Model[D, S, F]]:
-    """Start again with more components, as long as all are kept.
-
-    Only the first run has a checkpoint: it would be unclear which of several it belongs to.
-    """
+    if looping.checkpoint is not None:
+        # The mark distinguishes the fit from others.
+        looping = replace(looping, mark=fingerprint(repr(model), *model.digests(data)))
+    ended = _run(model, data, looping)
+    # Only the first run has a checkpoint: it would be unclear which of several it belongs to.
     looping = replace(looping, checkpoint=None)
+    # Start again with more components, as long as all are kept.
     while ended.converged and (wider := model.wider(ended.state)) is not None:
         more = _run(wider, data, looping)
         if model.moves(data) and more.free_energy >= ended.free_energy:
             break
         ended, model = more, wider
-    return ended, model
-
-
-def _grown(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
-    """Add components to the state, as long as that lowers the free energy."""
+    # Add components to the state, as long as that lowers the free energy.
     while ended.converged and (state := model.grown(ended.state, data)) is not None:
         more = _resumed(model, data, state, looping)
         if more.free_energy >= ended.free_energy:
             break
         ended = more
-    return ended
-
-
-def _searched(
-    ended: Run[S], model: Model[D, S, F], data: D, looping: Looping
-) -> tuple[Run[S], dict[int, float]]:
-    """Try each of the model's moves to fewer or more components; keep those that lead lower."""
     energies: dict[int, float] = {}
     for move in model.moves(data):
         ended, energies = searched(
@@ -176,18 +180,40 @@ def _searched(
             tol=looping.tol,
             chart=model.chart(data),
         )
-    return ended, energies
-
-
-def _shrunk(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
-    """Drop components that have too little evidence."""
+    # Drop components that have too little evidence.
     while (found := model.shrunk(ended.state, data)) is not None:
         state, nats = found
         less = _resumed(model, data, state, looping)
         if less.free_energy > ended.free_energy + nats:
             break
         ended = less
-    return ended
+    return Settled(ended, model, data, energies)
+
+
+def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
+    starts = chain([model.first_start], repeat(model.start))
+    callback, n_steps = looping.callback, model.n_steps
+    if n_steps is not None:
+        looping = replace(looping, max_iter=n_steps)
+    best = looping.to_beat - model.offset(data) if looping.to_beat < np.inf else np.inf
+    ends = out_of_reach(best)
+
+    def watched(number: int, info: Info) -> bool:
+        stops = callback is not None and callback(number, replace(info, n_steps=n_steps)) is True
+        return (best < np.inf and ends(number, info) is True) or stops
+
+    if callback is not None or best < np.inf:
+        looping = replace(looping, callback=watched)
+    return looping.run(
+        partial(_step, model, data),
+        lambda rng: next(starts)(data, rng),
+        n_init=1 if model.has_one_start else None,
+        chart=model.chart(data),
+    )
+
+
+def _step(model: Model[D, S, F], data: D, state: S) -> tuple[S, Info]:
+    return model.step(state, data)
 
 
 def _resumed(model: Model[D, S, F], data: D, state: S, looping: Looping) -> Run[S]:

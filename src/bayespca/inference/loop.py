@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import Counts, FloatArray, Vector
-from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
+from bayespca.arrays.types import Counts, Vector
+from bayespca.spectrum.tolerances import ROUNDING, SLACK_OF_FREE_ENERGY
 
 from .accelerating import PAUSE, Chart, Memory, remembered
-from .remaining import LAST, to_gain
+
+# Numbers of steps over which falls are compared: single steps of an accelerated run say little.
+WINDOWS = (1, 2, 4)
+# Number of free energies that are used.
+LAST = 3 * WINDOWS[-1] + 1
+# Number of free energies too small to give the ratio of a geometric sequence, and its least ratio.
+FEW = 3
+LEAST_RATIO = 0.1
+
+# Most steps like the last ones that are counted on: the tail of falls that hardly become smaller
+# promises more than a hundred steps would bring.
+HORIZON = 100
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,7 @@ class Run(Generic[S]):
         return float(self.trace.free_energy[-1]) if self.n_iter else float("inf")
 
 
-class Keeper(Protocol[S]):
+class Storage(Protocol[S]):
     """Storage for a run in progress, from which it resumes after an interruption."""
 
     def find(self) -> Run[S] | None: ...
@@ -131,17 +143,17 @@ def run(
     tol: float,
     slack: float = SLACK_OF_FREE_ENERGY,
     callback: Callback | None = None,
-    keeper: Keeper[S] | None = None,
+    storage: Storage[S] | None = None,
     chart: Chart[S] | None = None,
 ) -> Run[S]:
     """Step until the free energy has no more than `tol` of itself to gain, or `max_iter` times.
 
     The free energy must never rise by more than rounding, `slack` of itself. If it does, the run
     warns and ends with the state before. With a `chart`, steps start from where the last ones were
-    heading, as long as that leads lower. A run that `keeper` holds is resumed where it was; steps
+    heading, as long as that leads lower. A run that `storage` holds is resumed where it was; steps
     are pure functions, so it ends as if it had not been interrupted.
     """
-    found = keeper.find() if keeper is not None else None
+    found = storage.find() if storage is not None else None
     now = found if found is not None else Run(state, Trace.empty())
     log = _Log(now.trace)
     while not now.reason:
@@ -150,15 +162,23 @@ def run(
         change = log.add(info, time.perf_counter() - start)
         if change < -slack:
             log.drop_last()
-            return replace(now, trace=log.trace(), reason=_warn_of_rise(log, info))
+            warnings.warn(
+                f"step {len(log) + 1} raised the free energy from {log.last_energy!r} to "
+                f"{info.free_energy!r}: please report this. The result is that of the step before.",
+                FreeEnergyWarning,
+                stacklevel=2,
+            )
+            return replace(now, trace=log.trace(), reason="rose")
         left = log.to_gain if chart is not None else abs(change) * (abs(info.free_energy) + 1.0)
         settled = left <= tol * (abs(info.free_energy) + 1.0)
         reason = "settled" if settled else "max_iter" if len(log) >= max_iter else ""
-        if callback is not None and callback(len(log), _with_rest(info, left)) is True:
-            reason = reason or "stopped"
+        if callback is not None:
+            shown = Info(info.free_energy, info.rank, info.noise_variance, to_gain=left)
+            if callback(len(log), shown) is True:
+                reason = reason or "stopped"
         now = Run(state, now.trace, reason, memory)
-        if keeper is not None:
-            keeper.keep(replace(now, trace=log.trace()))
+        if storage is not None:
+            storage.keep(replace(now, trace=log.trace()))
     return replace(now, trace=log.trace(), memory=Memory.empty())
 
 
@@ -168,32 +188,16 @@ def _advanced(
     """A step from where the last ones were heading, if it leads lower; else from where they led."""
     memory, goal = now.memory, now.memory.goal
     if chart is not None and goal is not None:
-        found = _from_goal(step, now.state, goal, chart)
-        if found is not None and found[2].free_energy < energy:
-            ahead, state, info = found
-            return state, info, remembered(memory, ahead, state, chart)
+        found = None
+        # The goal may be so far away that matrices have no inverse.
+        with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+            ahead = chart.at(now.state, goal)
+            found = step(ahead)
+        if found is not None and found[1].free_energy < energy:
+            return *found, remembered(memory, ahead, found[0], chart)
         memory = Memory.empty(PAUSE)
     state, info = step(now.state)
     return state, info, remembered(memory, now.state, state, chart)
-
-
-def _from_goal(
-    step: Step[S], state: S, goal: FloatArray, chart: Chart[S]
-) -> tuple[S, S, Info] | None:
-    """The state at a goal, and a step from it.
-
-    None where the goal is so far away that matrices have no inverse.
-    """
-    with np.errstate(all="ignore"):
-        try:
-            ahead = chart.at(state, goal)
-            return ahead, *step(ahead)
-        except np.linalg.LinAlgError:
-            return None
-
-
-def _with_rest(info: Info, left: float) -> Info:
-    return Info(info.free_energy, info.rank, info.noise_variance, to_gain=left)
 
 
 def best_of(runs: list[Run[S]]) -> Run[S]:
@@ -243,11 +247,39 @@ class _Log:
         )
 
 
-def _warn_of_rise(log: _Log, info: Info) -> str:
-    warnings.warn(
-        f"step {len(log) + 1} raised the free energy from {log.last_energy!r} to "
-        f"{info.free_energy!r}: please report this. The result is that of the step before.",
-        FreeEnergyWarning,
-        stacklevel=3,
-    )
-    return "rose"
+def is_rounding(before: float, after: float, squares: float, precision: float) -> bool:
+    """Whether a free energy rose beyond `SLACK_OF_FREE_ENERGY`, but not by more than rounding.
+
+    The free energy contains Σx² times half the precision of the noise: where that is very high, no
+    reliable digits are left.
+    """
+    rise = after - before
+    return SLACK_OF_FREE_ENERGY * (abs(after) + 1) < rise <= ROUNDING * precision * squares
+
+
+# --- what is left to gain ----------------------------------------------------------------------
+
+
+def to_gain(energies: Sequence[float]) -> float:
+    """Nats by which the free energy would still fall, in at most a hundred steps like the last.
+
+    If it fell by f₀ over w steps and by f over the next w, a geometric sequence with the ratio
+    r = f/f₀ has f·r/(1 − r) left. The largest result of several w counts, each with the larger of
+    two successive r. No r is below a tenth per step: the first falls of a run are too large to say
+    how small the next will be. Before there are three falls, at least as much is left as the last
+    one brought. Nothing is left if the last step did not fall; before two falls it is infinite.
+    """
+    if len(energies) > 1 and not energies[-2] > energies[-1]:
+        return 0.0
+    if len(energies) < FEW:
+        return np.inf
+    least = energies[-2] - energies[-1] if len(energies) == FEW else 0.0
+    for w in WINDOWS:
+        if len(energies) > 2 * w:
+            falls = -np.diff(energies[-1::-w][:4][::-1])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = max(np.max(falls[1:] / falls[:-1]), LEAST_RATIO**w)
+            most = HORIZON / w * falls[-1]
+            tail = min(falls[-1] * ratio / (1 - ratio), most) if ratio < 1 else most
+            least = max(least, float(tail))
+    return least

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
 
 from .accelerating import Chart
-from .loop import Callback, Info, Run, Step
+from .loop import HORIZON, Callback, Info, Run, Step
 from .loop import run as run_on
-from .remaining import HORIZON
 
 S = TypeVar("S")
 

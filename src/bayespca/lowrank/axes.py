@@ -33,7 +33,10 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import ive
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.packing import times_each
+from bayespca.arrays.places import at
+from bayespca.arrays.types import Array, FloatArray
 
 # Limits of strengths, for data without noise, and the κ beyond which ⟨sin²θ⟩ is taken to fall as
 # 1/κ.
@@ -43,6 +46,9 @@ FAR = 300.0
 # Gauss–Hermite quadrature for averages over a standard normal variable.
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+# A variance that is as good as 0.
+SMALLEST = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +115,10 @@ def turns(some: FloatArray, others: FloatArray, axes: Axes) -> FloatArray:
     stronger_w = w * np.exp(np.where(NODES < 0, of_w, 0.0))
     known = _known(_bounded(stronger_v), axes) * _known(_bounded(stronger_w), axes)
     kappa = 2 * axes.n * known * np.sinh(0.5 * np.clip(gaps, -FAR, FAR)) ** 2
-    return np.asarray(_of_bingham(kappa) @ WEIGHTS)
-
-
-def _of_bingham(kappa: FloatArray) -> FloatArray:
-    """½(1 − I₁(κ/2)/I₀(κ/2))"""
+    # ½(1 − I₁(κ/2)/I₀(κ/2))
     x = np.minimum(kappa, SURE) / 2
-    return np.asarray(
-        0.5 * (1 - ive(1, x) / ive(0, x)) * np.minimum(1.0, SURE / np.maximum(kappa, 1.0))
-    )
+    squares = 0.5 * (1 - ive(1, x) / ive(0, x)) * np.minimum(1.0, SURE / np.maximum(kappa, 1.0))
+    return np.asarray(squares @ WEIGHTS)
 
 
 def _moved_by_holes(v: FloatArray, axes: Axes) -> FloatArray:
@@ -172,3 +173,57 @@ def _bounded(strengths: FloatArray) -> FloatArray:
 def _known(v: FloatArray, axes: Axes) -> FloatArray:
     """R = fℓ/(1 + fℓ)"""
     return np.asarray(axes.share * v / (1 + axes.share * v))
+
+
+# --- scores of new rows ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """Distribution of the covariance Δ of the scores of new rows.
+
+    Attributes
+    ----------
+    expected
+        d: the variances that the posterior assumes; (k,).
+    variances
+        Δₕₕ/dₕ at the quadrature points: (k, 9), to be weighted by `axes.WEIGHTS`.
+    between
+        Variance of Δₕₗ/√(dₕdₗ), whose mean is 0; (k, k), 0 on the diagonal.
+    """
+
+    expected: FloatArray
+    variances: FloatArray
+    between: FloatArray
+
+
+def more_variance(
+    cov: Array, mean: Array, off: Array, known: NewRows, noise: Array | float = 1.0
+) -> Array:
+    """⟨(m′ − T)²⟩ + diag⟨C′ − C⟩ of each score of new rows: (n, k), averaged over Δ.
+
+    m and C are mean and covariance at the expected variances, and T = m − `off`. `cov` is C of each
+    row (n, k, k), or the diagonal of a diagonal C that all rows share. A change δ of 1/Δₕₕ is of
+    rank one: m′ − m = −Ceₕ·fmₕ and C′ − C = −f·CeₕeₕᵀC, f = δ/(1 + δCₕₕ). Changes of Δₕₗ count to
+    first order: m′ − m = C(eₕmₗ + eₗmₕ)·Δₕₗ/(dₕdₗ). Where rows have noise of their own, variances
+    are in units of that noise, which `noise` gives: (n, 1).
+    """
+    xp, weights = array_namespace(mean), at(mean, WEIGHTS)
+    # Everything is in units of the expected variances, whose squares may overflow.
+    d = at(mean, np.where(known.expected > 0, known.expected, 1.0))
+    root = xp.sqrt(d)
+    mean, off = mean / root, off / root
+    cov = cov / d if cov.ndim == 1 else cov / root / root[:, None]
+    delta = at(mean, 1 / np.maximum(known.variances, SMALLEST) - 1)
+    own = cov if cov.ndim == 1 else xp.linalg.diagonal(cov)
+    f = delta / (1 + delta * own[..., None])
+    usual = xp.matmul(f, weights)
+    spread = xp.matmul((f - usual[..., None]) ** 2, weights)
+    across = xp.matmul(mean**2, at(mean, known.between))
+    moved = off - _along(cov, usual * mean)
+    narrower = noise * _along(cov**2, usual)
+    return d * (moved**2 + _along(cov**2, spread * mean**2 + across) - narrower)
+
+
+def _along(cov: Array, rows: Array) -> Array:
+    return cov * rows if cov.ndim == 1 else times_each(cov, rows)

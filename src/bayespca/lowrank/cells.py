@@ -86,7 +86,13 @@ def best_cells(
         squares *= known
     np.maximum(squares, LEAST_SQUARE, out=squares)
     inside = squares.ravel() if seen.all() else squares[seen]
-    alpha, beta = best_prior(*_counted(inside))
+    # Squares are binned by their leading digits.
+    bins = inside.view(np.int64) >> DROPPED
+    bins -= bins.min()
+    counts = np.bincount(bins)
+    there = counts > 0
+    totals, times = np.bincount(bins, weights=inside)[there], counts[there]
+    alpha, beta = best_prior(totals / times, 1.0, times.astype(np.float64))
     if alpha < LEAST_SHAPE:
         alpha, beta = LEAST_SHAPE, beta * LEAST_SHAPE / alpha
     energy = _marginal(alpha, beta, inside)
@@ -95,24 +101,17 @@ def best_cells(
         before = _marginal(old.shape, old.rate, inside)
         if before < energy:
             alpha, beta, energy = old.shape, old.rate, before
-    energy -= 0.5 * _expected(inside, alpha, beta)
-    precision = _precision(squares, seen, alpha, beta)
+    # Less ½Σ⟨τ⟩R, and then (α + ½)/(β + R/2) in the memory of the squares.
+    sums = ((part / (beta + 0.5 * part)).sum() for part in _in_parts(inside))
+    energy -= 0.5 * (alpha + 0.5) * float(sum(sums))
+    squares *= 0.5
+    squares += beta
+    precision = np.divide(alpha + 0.5, squares, out=squares)
+    precision *= seen
     if known is not None:
         precision *= known
         energy -= 0.5 * _sum_of_logs(known)
     return CellScales(precision, energy, alpha, beta)
-
-
-def _counted(squares: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-    """Arguments of `best_prior`: squares binned by their leading digits, one square for each cell,
-    and the number of cells in each bin.
-    """
-    bins = squares.view(np.int64) >> DROPPED
-    bins -= bins.min()
-    weights = np.bincount(bins)
-    there = weights > 0
-    totals = np.bincount(bins, weights=squares)
-    return totals[there] / weights[there], 1.0, weights[there].astype(np.float64)
 
 
 def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:
@@ -120,12 +119,6 @@ def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:
     parts = (np.log1p(part / (2 * beta)).sum() for part in _in_parts(squares))
     constant = 0.5 * np.log(beta) - log_ratio_of_gammas(alpha)
     return float(squares.size * constant + (alpha + 0.5) * sum(parts))
-
-
-def _expected(squares: FloatArray, alpha: float, beta: float) -> float:
-    """Σ⟨τ⟩R."""
-    parts = ((part / (beta + 0.5 * part)).sum() for part in _in_parts(squares))
-    return (alpha + 0.5) * float(sum(parts))
 
 
 def log_ratio_of_gammas(alpha: float) -> float:
@@ -137,17 +130,6 @@ def log_ratio_of_gammas(alpha: float) -> float:
 
 def _in_parts(cells: FloatArray) -> Iterator[FloatArray]:
     return (cells[first : first + PART] for first in range(0, cells.size, PART))
-
-
-def _precision(
-    squares: FloatArray, seen: NDArray[np.bool_], alpha: float, beta: float
-) -> FloatArray:
-    """(α + ½)/(β + R/2), 0 in holes, in the memory of the squares."""
-    squares *= 0.5
-    squares += beta
-    np.divide(alpha + 0.5, squares, out=squares)
-    squares *= seen
-    return squares
 
 
 def _sum_of_logs(precision: FloatArray) -> float:

@@ -13,11 +13,10 @@ from contextlib import suppress
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Index
 
-from .kernels import OwnRows, Starts, UpdatedRows
+from .kernels import OwnRows, UpdatedRows
 
 # Entries of a matrix are WIDTH numbers apart, one for each lane. Fewer lanes are used, but at least
 # LEAST, where the triangles of all lanes would not fit in a core's cache of CACHED numbers.
@@ -33,7 +32,7 @@ _compiled = numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="nu
 def by_loops(
     gram: FloatArray,
     pull: FloatArray,
-    starts: Starts,
+    starts: Index,
     share: float,
     ridge: FloatArray,
     s2: float,
@@ -62,7 +61,7 @@ def _lanes(H: int) -> int:
 def _update(
     gram: FloatArray,
     pull: FloatArray,
-    starts: Starts,
+    starts: Index,
     shares: FloatArray,
     known: FloatArray,
     ridge: FloatArray,
@@ -318,6 +317,23 @@ def _store(
 
 
 @_compiled
+def _load_rows(pull: FloatArray, known: FloatArray, first: int, count: int, x: FloatArray) -> None:
+    """Load rows into the lanes of x, followed by the last entries of ã, 1 unless `known`."""
+    H = pull.shape[1]
+    for l in range(count):
+        x[H * WIDTH + l] = known[first + l] if known.size else 1.0
+        for h in range(H):
+            x[h * WIDTH + l] = pull[first + l, h]
+
+
+@_compiled
+def _store_rows(y: FloatArray, first: int, count: int, pull: FloatArray) -> None:
+    for l in range(count):
+        for h in range(pull.shape[1]):
+            pull[first + l, h] = y[h * WIDTH + l]
+
+
+@_compiled
 def _update_single_rows(
     C: FloatArray,
     first: int,
@@ -329,13 +345,10 @@ def _update_single_rows(
 ) -> None:
     """As `_update_rows` where each pattern has one row, in the same lane as its pattern."""
     H, count = pull.shape[1], second.shape[1]
+    last = _lane(x, H)
+    _load_rows(pull, known, first, count, x)
     for h in range(H):
         _lane(y, h)[:] = 0.0
-        for l in range(count):
-            x[h * WIDTH + l] = pull[first + l, h]
-    last = _lane(x, H)
-    for l in range(count):
-        last[l] = known[first + l] if known.size else 1.0
     for h in range(H):
         xh, yh = _lane(x, h), _lane(y, h)
         for k in range(h):
@@ -347,9 +360,7 @@ def _update_single_rows(
         entry = _lane(C, h * (h + 3) // 2)
         for l in range(count):
             yh[l] += entry[l] * xh[l]
-    for l in range(count):
-        for h in range(H):
-            pull[first + l, h] = y[h * WIDTH + l]
+    _store_rows(y, first, count, pull)
     at = 0
     for h in range(H + 1):
         yh = _lane(y, h) if h < H else last
@@ -363,7 +374,7 @@ def _update_single_rows(
 @_compiled
 def _update_rows(
     C: FloatArray,
-    begins: NDArray[np.intp],
+    begins: Index,
     pull: FloatArray,
     known: FloatArray,
     x: FloatArray,
@@ -375,7 +386,7 @@ def _update_rows(
     `known` are the last entries of ã, empty where all of them are 1. A lane is a row here, whatever
     its pattern, because patterns may have any number of rows.
     """
-    H, t, last = pull.shape[1], np.empty(WIDTH), np.empty(WIDTH)
+    H, t, last = pull.shape[1], np.empty(WIDTH), _lane(x, pull.shape[1])
     of = np.empty(WIDTH, np.intp)
     pattern = 0
     for first in range(begins[0], begins[-1], WIDTH):
@@ -384,10 +395,7 @@ def _update_rows(
             while begins[pattern + 1] <= first + l:
                 pattern += 1
             of[l] = pattern
-        for l in range(count):
-            last[l] = known[first + l] if known.size else 1.0
-            for h in range(H):
-                x[h * WIDTH + l] = pull[first + l, h]
+        _load_rows(pull, known, first, count, x)
         for h in range(H):
             t[:count] = 0.0
             for k in range(H):
@@ -395,9 +403,7 @@ def _update_rows(
                 for l in range(count):
                     t[l] += entry[of[l]] * xk[l]
             _lane(y, h)[:count] = t[:count]
-        for l in range(count):
-            for h in range(H):
-                pull[first + l, h] = y[h * WIDTH + l]
+        _store_rows(y, first, count, pull)
         at = 0
         for h in range(H + 1):
             yh = _lane(y, h) if h < H else last

@@ -13,26 +13,25 @@ raises it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 # NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.packing import packed
-from bayespca.arrays.types import FloatArray, Vector
+from bayespca.arrays.types import FloatArray, Index, Vector
 from bayespca.inference.accelerating import StatePoint
 from bayespca.inference.loop import Info
-from bayespca.spectrum.records import Moments, Solution, Spectrum
+from bayespca.spectrum.records import Moments, Spectrum
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import EPS, LOG_2PI, RESOLUTION_OF_SQUARES, TINY
 
 from .aligning import LARGEST
 from .holes import BLOCK, Holes
-from .kernels import Starts, by_numpy, given_gram, kernel_for
+from .kernels import by_numpy, given_gram, kernel_for
 
 # Dummy features: patterns whose numbers of holes differ by at most this many are solved together.
 PADDING = 3
@@ -93,7 +92,7 @@ def row_normal(
     return RowNormal(mean, logs, np.empty((p, 0)), None, noise_variance, exactly)
 
 
-# --- rows with equally many holes ---------------------------------------------------------------
+# --- rows with equally many holes --------------------------------------------------------------
 
 
 class HoleGroup(NamedTuple):
@@ -101,10 +100,10 @@ class HoleGroup(NamedTuple):
     rows begin among these, and the places of pairs of holes in P, None if they are not kept.
     """
 
-    holes: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    starts: Starts
-    places: NDArray[np.intp] | None
+    holes: Index
+    rows: Index
+    starts: Index
+    places: Index | None
 
 
 def grouped(data: Holes) -> list[HoleGroup]:
@@ -121,27 +120,17 @@ def grouped(data: Holes) -> list[HoleGroup]:
     for h in np.unique(sizes):
         patterns = np.flatnonzero(sizes == h)
         for some in np.array_split(patterns, -(-patterns.size // BLOCK)):
-            found.append(_group(data, some, _padded(missing[some], int(h)), keeps=keeps))
+            padding = np.arange(PADDING) < (h - counts[some])[:, None]
+            holes = np.nonzero(np.hstack([missing[some], padding]))[1].reshape(some.size, h)
+            n_rows = data.starts[some + 1] - data.starts[some]
+            starts = np.concatenate([[0], np.cumsum(n_rows)])
+            rows = np.arange(starts[-1]) + np.repeat(data.starts[some] - starts[:-1], n_rows)
+            places = _places(holes, data.shape[1]) if keeps else None
+            found.append(HoleGroup(holes, rows, starts, places))
     return found
 
 
-def _padded(missing: NDArray[np.bool_], h: int) -> NDArray[np.intp]:
-    """Holes of each pattern, filled up to h with dummy features: (m, h)."""
-    lacking = h - missing.sum(axis=1)
-    padding = np.arange(PADDING) < lacking[:, None]
-    return np.nonzero(np.hstack([missing, padding]))[1].reshape(len(missing), h)
-
-
-def _group(
-    data: Holes, patterns: NDArray[np.intp], holes: NDArray[np.intp], *, keeps: bool
-) -> HoleGroup:
-    sizes = data.starts[patterns + 1] - data.starts[patterns]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    rows = np.arange(starts[-1]) + np.repeat(data.starts[patterns] - starts[:-1], sizes)
-    return HoleGroup(holes, rows, starts, _places(holes, data.shape[1]) if keeps else None)
-
-
-def _places(holes: NDArray[np.intp], p: int) -> NDArray[np.intp]:
+def _places(holes: Index, p: int) -> Index:
     """Flat indices of the pairs of holes in the padded P: (h(h + 1)/2, m)."""
     k, l = np.triu_indices(holes.shape[1])
     return np.asarray(holes[:, k].T * (p + PADDING) + holes[:, l].T)
@@ -178,11 +167,11 @@ def _expected(group: HoleGroup, values: FloatArray, normal: RowNormal, solved: S
 
 # From packed precisions and the pull on each row: means of rows, packed covariances of patterns,
 # and log determinants of these.
-Solver = Callable[[FloatArray, FloatArray, Starts], tuple[FloatArray, FloatArray, FloatArray]]
+Solver = Callable[[FloatArray, FloatArray, Index], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 def _by_kernel(
-    precisions: FloatArray, pull: FloatArray, starts: Starts
+    precisions: FloatArray, pull: FloatArray, starts: Index
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     from .compiled import by_loops
 
@@ -191,13 +180,13 @@ def _by_kernel(
 
 
 def _by_library(
-    precisions: FloatArray, pull: FloatArray, starts: Starts
+    precisions: FloatArray, pull: FloatArray, starts: Index
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     a, cov, log_dets = given_gram(precisions, pull, starts, np.zeros(pull.shape[1]), 1.0)
     return a, packed(cov).T, log_dets
 
 
-# --- the iteration ------------------------------------------------------------------------------
+# --- the iteration -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,43 +216,30 @@ class CovarianceEM:
 
     def step(self, state: RowNormal) -> tuple[RowNormal, Info]:
         """Expectations of the holes, then the closed form for everything else."""
-        data, (n, p) = self.data, self.data.shape
-        parts = list(self._sums(state))
+        data, (n, p), exactly = self.data, self.data.shape, state.exactly
+        values = np.asarray(data.values)
+        parts = [_expected(group, values, state, self._solver) for group in self.groups]
         products = np.sum([part.products for part in parts], axis=0)
         shift = np.sum([part.total for part in parts], axis=0) / n * data.centred
-        S = products - n * np.outer(shift, shift)
         n_holes = n * p - float(data.column_counts.sum())
         entropy = 0.5 * (n_holes * (1 + LOG_2PI) + sum(part.log_dets for part in parts))
-        new, free_energy = self._solved(S, state.mean + shift, state.exactly)
-        return new, Info(free_energy - entropy, new.rank, new.noise_variance)
-
-    def _sums(self, state: RowNormal) -> Iterator[_Sums]:
-        values = np.asarray(self.data.values)
-        return (_expected(group, values, state, self._solver) for group in self.groups)
-
-    def _solved(
-        self, S: FloatArray, mean: FloatArray, exactly: int | None
-    ) -> tuple[RowNormal, float]:
-        squares, V = np.linalg.eigh(S)
+        squares, V = np.linalg.eigh(products - n * np.outer(shift, shift))
         squares, V = np.maximum(squares[::-1], 0.0), V[:, ::-1]
-        found = self._closed_form(np.sqrt(squares), exactly)
-        k, s2 = found.rank, found.noise_variance
-        variances = np.full(squares.size, s2)
-        shrinkage = found.shrunk_singular_values / np.sqrt(np.maximum(squares[:k], TINY))
-        variances[:k] /= np.maximum(1 - shrinkage, EPS)
-        logs = (V * np.log(variances)) @ V.T
-        return RowNormal(mean, logs, V[:, :k], found.moments, s2, exactly), found.free_energy
-
-    def _closed_form(self, gamma: FloatArray, exactly: int | None) -> Solution:
-        shape = (gamma.size, self.data.freedom)
-        return solve(
-            Spectrum(gamma, shape, resolution=RESOLUTION_OF_SQUARES),
+        found = solve(
+            Spectrum(np.sqrt(squares), (p, data.freedom), resolution=RESOLUTION_OF_SQUARES),
             noise_variance=self.noise,
             max_rank=self.most if exactly is None else min(exactly, self.most),
             least_noise=self.least_noise,
             other_ranks=False,
             exactly=exactly,
         )
+        k, s2 = found.rank, found.noise_variance
+        variances = np.full(p, s2)
+        shrinkage = found.shrunk_singular_values / np.sqrt(np.maximum(squares[:k], TINY))
+        variances[:k] /= np.maximum(1 - shrinkage, EPS)
+        logs = (V * np.log(variances)) @ V.T
+        new = RowNormal(state.mean + shift, logs, V[:, :k], found.moments, s2, exactly)
+        return new, Info(found.free_energy - entropy, k, s2)
 
 
 class CovarianceChart:

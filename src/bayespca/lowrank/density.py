@@ -19,11 +19,11 @@ import numpy as np
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.packing import packed
 from bayespca.arrays.places import at, taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Index
 from bayespca.spectrum.tolerances import LOG_2PI
 
 from .kernels import given_gram
-from .patterns import Places, pattern_of_rows
+from .patterns import pattern_of_rows
 
 
 def distances_of_complete(
@@ -71,18 +71,18 @@ class LowRankNormal:
     precisions: Array
     logs: Array
 
-    def scores(self, values: Array, mask: Array, starts: Places) -> tuple[Array, Array, Array]:
+    def scores(self, values: Array, mask: Array, starts: Index) -> tuple[Array, Array, Array]:
         """a of each row (n, k), and G⁻¹ (m, k, k) and log|G⁻¹| (m,) of each pattern."""
         xp = array_namespace(values)
         gram, pull = xp.matmul(mask, self.outer).T, xp.matmul(values, self.pull)
         return given_gram(gram, pull, starts, np.ones(self.loadings.shape[0]), 1.0)
 
-    def log_densities(self, values: Array, mask: Array, starts: Places) -> Array:
+    def log_densities(self, values: Array, mask: Array, starts: Index) -> Array:
         """Log density of the observed cells of each row."""
         distance, logs = self.distances(values, mask, starts)
         return -0.5 * (distance + logs)
 
-    def distances(self, values: Array, mask: Array, starts: Places) -> tuple[Array, Array]:
+    def distances(self, values: Array, mask: Array, starts: Index) -> tuple[Array, Array]:
         """zᵀC⁻¹z and log|2πC| of the observed cells of each row."""
         xp, pattern = array_namespace(values), pattern_of_rows(starts)
         a, _, log_dets = self.scores(values, mask, starts)

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import FloatArray
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.cluster import computed
 from bayespca.sources.constant import extremes, is_constant
-from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Delayed, Partitions
 from bayespca.sources.seen import Few, check_any_value, few
-from bayespca.sources.sums import added, total_over
-from bayespca.sources.tasks import mapped, mapped_parts, reduced
+from bayespca.sources.tasks import added, mapped, mapped_parts, reduced, total_over
 from bayespca.spectrum.tolerances import EPS
 
 from .holes import (
@@ -136,7 +135,15 @@ def look_at(X: Partitions) -> ColumnLook:
     """Summarise the columns in one pass; raise if there are no values, or infinite ones."""
     look: ColumnLook = computed(reduced(mapped(X, _look), _followed))[0]
     check_any_value(look.counts.sum(), look.n_rows * X.n_features)
-    _check_finite(look, X)
+    wrong = np.flatnonzero((look.counts > 0) & (np.isinf(look.low) | np.isinf(look.high)))
+    if wrong.size:
+        j = int(wrong[0])
+        name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
+        raise UnusableData(
+            f"Input X contains infinity, first in column {name}: remove or fill values that are "
+            "not finite.",
+            column=j,
+        )
     return look
 
 
@@ -165,18 +172,6 @@ def _followed(first: ColumnLook, second: ColumnLook) -> ColumnLook:
         low=np.minimum(first.low, second.low),
         high=np.maximum(first.high, second.high),
     )
-
-
-def _check_finite(look: ColumnLook, X: Partitions) -> None:
-    wrong = np.flatnonzero((look.counts > 0) & (np.isinf(look.low) | np.isinf(look.high)))
-    if wrong.size:
-        j = int(wrong[0])
-        name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
-        raise UnusableData(
-            f"Input X contains infinity, first in column {name}: remove or fill values that are "
-            "not finite.",
-            column=j,
-        )
 
 
 # --- blocks at unit scale ----------------------------------------------------------------------

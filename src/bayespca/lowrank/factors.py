@@ -8,11 +8,10 @@ for each component remains to be found. This replaces hundreds of sweeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # NumPy's linear algebra only: SciPy's has threads of its own, which would compete with NumPy's.
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.families import Family
@@ -64,7 +63,9 @@ class Factors:
         H = len(Saa)
         if not H:
             return None
-        staying = _staying(Saa, Sbb)
+        # Components so large, relative to the largest, that a turn of them is more than rounding.
+        a, b = np.diag(Saa), np.diag(Sbb)
+        staying = np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
         if not staying.size:
             return None
         block = np.ix_(staying, staying)
@@ -81,8 +82,12 @@ class Factors:
         scales = self._best_scales(np.maximum(Sa, floor), np.maximum(Sb, floor))
         R, back = R * scales, back / scales[:, None]
         # With components about to vanish, rounding errors can cost more than the turn gains.
-        if not is_exact and not self._turned_cost(Saa, Sbb, R, back) < self._cost(Saa, Sbb):
-            return None
+        if not is_exact:
+            l, m = self.family.sizes(*self.shape)
+            turned = self._cost(R.T @ Saa @ R, back @ Sbb @ back.T)
+            turned -= (m - l) * float(np.linalg.slogdet(R)[1])
+            if not turned < self._cost(Saa, Sbb):
+                return None
         return R, back
 
     def _best_scales(self, Sa: FloatArray, Sb: FloatArray) -> FloatArray:
@@ -100,13 +105,6 @@ class Factors:
         root = np.sqrt(half * half + Sa * Sb)
         # Of the two forms of the root, the one without cancellation.
         return np.sqrt((half + root) / Sa if half >= 0 else Sb / (root - half))
-
-    def _turned_cost(
-        self, Saa: FloatArray, Sbb: FloatArray, R: FloatArray, back: FloatArray
-    ) -> float:
-        l, m = self.family.sizes(*self.shape)
-        log_det = float(np.linalg.slogdet(R)[1])
-        return self._cost(R.T @ Saa @ R, back @ Sbb @ back.T) - (m - l) * log_det
 
     def _cost(self, Saa: FloatArray, Sbb: FloatArray) -> float:
         """The part of the free energy that depends on the coordinates, priors at their best."""
@@ -179,18 +177,13 @@ def inverse(matrix: FloatArray) -> FloatArray:
     try:
         found = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
-        found = _inverse_of_dependent(matrix)
+        # Columns are linearly dependent up to rounding, as happens with data without noise: at unit
+        # diagonal, eigenvalues are at least as large as rounding errors.
+        sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
+        values, V = np.linalg.eigh(matrix / np.outer(sizes, sizes))
+        values = np.maximum(values, np.finfo(np.float64).eps * len(values))
+        found = (V / values) @ V.T / np.outer(sizes, sizes)
     return np.asarray(0.5 * (found + found.T))
-
-
-def _inverse_of_dependent(matrix: FloatArray) -> FloatArray:
-    """The inverse of a matrix whose columns are linearly dependent up to rounding, as happens with
-    data without noise: at unit diagonal, eigenvalues are at least as large as rounding errors.
-    """
-    sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
-    values, V = np.linalg.eigh(matrix / np.outer(sizes, sizes))
-    values = np.maximum(values, np.finfo(np.float64).eps * len(values))
-    return np.asarray((V / values) @ V.T / np.outer(sizes, sizes))
 
 
 def factor_energy(
@@ -206,12 +199,6 @@ def factor_energy(
     if not integrated:
         return 0.5 * (quadratic + n * prior.size * LOG_2PI)
     return 0.5 * (quadratic - n * prior.size - log_det)
-
-
-def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
-    """Components so large, relative to the largest, that a turn of them is more than rounding."""
-    a, b = np.diag(Saa), np.diag(Sbb)
-    return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
 
 
 def _separating(
@@ -241,3 +228,49 @@ def _diagonalising(
     values, vectors = np.linalg.eigh(root.T @ Sbb @ root)
     values, vectors = values[::-1], vectors[:, ::-1]
     return np.linalg.inv(root).T @ vectors, vectors.T @ root.T, np.ones_like(values), values
+
+
+@dataclass(frozen=True, eq=False)
+class FactorMoments:
+    """Sums over the rows of A and of B, and their priors.
+
+    `Sa` and `Sb` are ⟨‖·‖²⟩ of the columns of A and B, `prior_a` and `prior_b` their prior
+    variances, `log_det_a` and `log_det_b` Σ log|Σ| over the rows that are integrated out. `n_gone`
+    components have become 0.
+    """
+
+    Sa: FloatArray
+    Sb: FloatArray
+    prior_a: FloatArray
+    prior_b: FloatArray
+    log_det_a: float
+    log_det_b: float
+    n_gone: int = 0
+
+    def free_energy(
+        self, factors: Factors, *, residual: float, n_cells: float, noise_variance: float
+    ) -> float:
+        """½N log 2πσ² + ⟨residual⟩/2σ² + the energies of A and B, without components that are gone.
+
+        `residual` is Σ⟨(x − bᵀa)²⟩ over the N cells.
+        """
+        s2 = noise_variance
+        likelihood = 0.5 * (n_cells * np.log(2 * np.pi * s2) + residual / s2)
+        of_a = factors.energy_of_a(self.Sa, self.prior_a, self.log_det_a)
+        of_b = factors.energy_of_b(self.Sb, self.prior_b, self.log_det_b)
+        return float(likelihood + of_a + of_b)
+
+    def without(self, h: int, *, along_a: float = 0.0, along_b: float = 0.0) -> FactorMoments:
+        """The moments without a component: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ.
+
+        `along_a` and `along_b` are Σ log(Σ⁻¹)ₕₕ over the rows that are integrated out.
+        """
+        return replace(
+            self,
+            Sa=np.delete(self.Sa, h),
+            Sb=np.delete(self.Sb, h),
+            prior_a=np.delete(self.prior_a, h),
+            prior_b=np.delete(self.prior_b, h),
+            log_det_a=self.log_det_a + along_a,
+            log_det_b=self.log_det_b + along_b,
+        )

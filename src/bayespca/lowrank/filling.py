@@ -18,7 +18,7 @@ from bayespca.engines.records import Decomposition, Plan
 from bayespca.spectrum.solving import solve
 
 from .holes import Holes, IncompleteRows, altered_copy
-from .rows import suited_blocks
+from .rows import device_blocks
 
 # Rounds of factorizing and refilling: the fewest, and the most as long as the rank falls. A round
 # is cheap beside a sweep with too many components.
@@ -71,27 +71,22 @@ def fill(data: IncompleteRows, *, most: int, exactly: bool = False, engine: str 
     for number in count(1):
         low, noise = _low(filled, most, exactly, data.centred, engine)
         lows = (*lows, low)
-        filled, sums = data.altered(filled, _refill, lows)
+        filled, (squares, scores) = data.altered(filled, _refill, lows)
         if number >= ROUNDS and (len(low.right) >= before or number == MOST_ROUNDS):
             break
         before = len(low.right)
     n_cells = max(float(data.column_counts.sum()), 1.0)
-    left = max(sums.squares / n_cells, noise * math.prod(data.shape) / n_cells, 1e-8)
-    return Filled(filled, low.right, sums.scores / data.shape[0], left)
+    left = max(squares / n_cells, noise * math.prod(data.shape) / n_cells, 1e-8)
+    return Filled(filled, low.right, scores / data.shape[0], left)
 
 
-class _Refilled(NamedTuple):
-    """Σ(x − low-rank part)² over observed cells, and Σ of the squares of the scores: (rank,)."""
-
-    squares: float
-    scores: FloatArray
-
-
-def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
-    """Put the low-rank part in the holes, and return the sums over rows."""
+def _refill(filled: Array, data: Holes, low: Low) -> tuple[float, FloatArray]:
+    """Put the low-rank part in the holes; return Σ(x − low-rank part)² over observed cells, and the
+    sums of the squares of the scores, (rank,).
+    """
     xp, right = array_namespace(filled), at(filled, low.right)
     squares, total = 0.0, np.zeros(len(low.right))
-    for block in suited_blocks(data, len(low.right)):
+    for block in device_blocks(data, len(low.right)):
         scores = low.scores(filled[block.rows, :])
         part = xp.matmul(scores, right)
         full = xp.where(taken(block.seen, block.pattern), block.values, part)
@@ -100,7 +95,7 @@ def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
         full -= part
         squares += float(xp.sum(full * full))
         total += to_numpy(xp.sum(scores * scores, axis=0))
-    return _Refilled(squares, total)
+    return squares, total
 
 
 def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> tuple[Low, float]:

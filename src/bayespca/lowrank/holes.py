@@ -21,7 +21,7 @@ from bayespca.arrays.namespaces import (
 )
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, columns_of, taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Index
 from bayespca.inference.digest import fingerprint
 
 from .patterns import pattern_of_rows
@@ -96,7 +96,7 @@ class IncompleteRows(ABC):
         return np.concatenate(self.total(_row_counts))
 
     @cached_property
-    def places(self) -> NDArray[np.intp]:
+    def places(self) -> Index:
         """Index of each row in the data as given, where rows without values do not count."""
         orders = self.total(_orders)
         begins = np.cumsum([0, *(order.size for order in orders[:-1])])
@@ -152,7 +152,7 @@ class IncompleteRows(ABC):
         """Sums that a function returns over the rows of a matrix that was made of these rows."""
 
     @abstractmethod
-    def columns_of(self, matrix: Any, columns: NDArray[np.intp]) -> Any:
+    def columns_of(self, matrix: Any, columns: Index) -> Any:
         """Some columns of a matrix that was made of these rows."""
 
 
@@ -191,8 +191,8 @@ class Holes(IncompleteRows):
 
     values: Array
     patterns: Array
-    starts: NDArray[np.intp]
-    order: NDArray[np.intp]
+    starts: Index
+    order: Index
     location: FloatArray
     unit: FloatArray
     centred: bool = True
@@ -207,7 +207,7 @@ class Holes(IncompleteRows):
         return int(n), int(p)
 
     @property
-    def pattern(self) -> NDArray[np.intp]:
+    def pattern(self) -> Index:
         """The pattern of each row."""
         return pattern_of_rows(self.starts)
 
@@ -263,7 +263,7 @@ class Holes(IncompleteRows):
     def over(self, matrix: Array, sums: Callable[..., Total], *given: Any) -> Total:
         return sums(matrix, *given)
 
-    def columns_of(self, matrix: Array, columns: NDArray[np.intp]) -> Array:
+    def columns_of(self, matrix: Array, columns: Index) -> Array:
         return columns_of(matrix, columns)
 
     def __sizeof__(self) -> int:
@@ -345,7 +345,7 @@ class Block:
     which: slice
     values: Array
     seen: Array
-    starts: NDArray[np.intp]
+    starts: Index
     weights: RowWeights | None = None
 
     @cached_property
@@ -354,7 +354,7 @@ class Block:
         return floats(self.seen)
 
     @property
-    def pattern(self) -> NDArray[np.intp]:
+    def pattern(self) -> Index:
         """The pattern of each row, among those of the block."""
         return pattern_of_rows(self.starts)
 
@@ -364,7 +364,7 @@ class Block:
         return _shares(self.weights, self.starts)
 
 
-def _shares(weights: RowWeights | None, starts: NDArray[np.intp]) -> FloatArray:
+def _shares(weights: RowWeights | None, starts: Index) -> FloatArray:
     if weights is None:
         return np.diff(starts).astype(np.float64)
     return np.add.reduceat(weights.shares, starts[:-1])
@@ -392,7 +392,7 @@ def _column_counts(data: Holes) -> FloatArray:
     return data.over_patterns(np.diff(data.starts))
 
 
-def _orders(data: Holes) -> list[NDArray[np.intp]]:
+def _orders(data: Holes) -> list[Index]:
     return [data.order]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.packing import packed, pseudo_inverses, unpacked
+from bayespca.arrays.packing import packed, pseudo_inverses, times_each, unpacked, with_ones
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import (
     Array,
@@ -37,15 +36,14 @@ from bayespca.sources.redundant import Combinations
 from bayespca.spectrum.tolerances import LOG_2PI, UNDETERMINED
 
 from . import combined
+from .axes import SMALLEST, NewRows, more_variance
+from .cell_weights import bounds, on_host_for_cells, weighed
 from .density import low_rank_normal
-from .drawing import times, with_ones
 from .holes import Block, Holes
-from .new_rows import SMALLEST, NewRows, more_variance
 from .observing import new_rows
-from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
-from .rows import Columns, latent, latent_means, suited_blocks
-from .tails import NORMAL, Tails
-from .weighing import bounds, on_host_for_cells, weighed
+from .recognising import chance_to_be_new, digests
+from .rows import Columns, device_blocks, latent, latent_means, misfits_of_rows
+from .scales import NORMAL, Tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,26 +181,19 @@ def weighed_rows(posterior: HolesPosterior, X: Array) -> Holes:
     return weighed(data, posterior.columns, posterior.cell_tails)
 
 
-class _Distances(NamedTuple):
+def _distances(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Squared distance of each row from the mean, its log|2πC| and its number of cells, for a row
     variance u of 1; on the host, in the order of the rows.
     """
-
-    distance: FloatArray
-    logs: FloatArray
-    counts: FloatArray
-
-
-def _distances(posterior: HolesPosterior, X: Array) -> _Distances:
     data, B = _rows(posterior, X), _weights(posterior)
     normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
     parts = [
         normal.distances(block.values, block.mask, block.starts)
-        for block in suited_blocks(data, B.shape[1])
+        for block in device_blocks(data, B.shape[1])
     ]
     distance, logs = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(2))
     order = np.argsort(data.order)
-    return _Distances(distance[order], logs[order], data.row_counts[order])
+    return distance[order], logs[order], data.row_counts[order]
 
 
 def variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
@@ -215,13 +206,18 @@ def variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
 def squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray]:
     """Squares that determine the noise of each row, and the number of its cells; (n,) both."""
     distance, _, counts = _distances(posterior, X)
-    old, data = np.isin(digests(X), posterior.learned_from), _rows(posterior, X)
-    return with_squares_of_sweeps(distance, old, data, posterior.columns), counts
+    old = np.isin(digests(X), posterior.learned_from)
+    if old.any():
+        # Of rows that were learned from: Σ⟨(x − ãᵀb̃)²⟩/σ² + Σa²/cₐ².
+        data = _rows(posterior, X)
+        squares = misfits_of_rows(data, posterior.columns).squares
+        distance = np.where(old, squares[np.argsort(data.order)], distance)
+    return distance, counts
 
 
 def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
     """Results of `work` for the rows of each block, in the order of X."""
-    found = [work(block) for block in suited_blocks(data, rank)]
+    found = [work(block) for block in device_blocks(data, rank)]
     return data.in_order(array_namespace(data.values).concat(found, axis=0))
 
 
@@ -275,50 +271,32 @@ def scores_and_std(
     off = xp.matmul(m - a, M.T)
     more = off**2
     if new_rows is not None:
-        noise = noise if isinstance(noise, float) else taken(noise, data.order)
-        more = _of_new_rows(data, posterior, Rows(m, cov, off, noise), new_rows)
+        of_noise = noise if isinstance(noise, float) else taken(noise, data.order)
+        for block in device_blocks(data, columns.rank) if columns.rank else ():
+            of_scores = xp.matmul(xp.matmul(M, cov[block.which, :, :]), M.T)
+            more[block.rows, :] = more_variance(
+                taken(of_scores, block.pattern),
+                xp.matmul(m[block.rows, :], M.T),
+                off[block.rows, :],
+                new_rows,
+                of_noise if isinstance(of_noise, float) else of_noise[block.rows, :],
+            )
     C = columns.b_cov if covariances is None else covariances
-    v = v + new * data.in_order(more) + data.in_order(_by_outside(data, posterior, (m, cov), C))
+    outside = _by_outside(data, posterior, m, cov, C)
+    v = v + new * data.in_order(more) + data.in_order(outside)
     return _typed(posterior, T), _typed(posterior, xp.sqrt(xp.where(v > 0, v, 0 * v)))
 
 
-class Rows(NamedTuple):
-    """Rows in the data's order: means of a, its covariance for each pattern, errors of the scores,
-    and the variance of each row's noise.
-    """
-
-    mean: Array
-    cov: Array
-    off: Array
-    noise: Array | float
-
-
-def _of_new_rows(data: Holes, posterior: HolesPosterior, rows: Rows, known: NewRows) -> Array:
-    """`more_variance` of rows with holes: (n, k)."""
-    xp, found = array_namespace(rows.off), array_namespace(rows.off).zeros_like(rows.off)
-    M, noise = at(rows.mean, posterior.basis), rows.noise
-    for block in suited_blocks(data, posterior.columns.rank) if found.shape[1] else ():
-        of_scores = xp.matmul(xp.matmul(M, rows.cov[block.which, :, :]), M.T)
-        found[block.rows, :] = more_variance(
-            taken(of_scores, block.pattern),
-            xp.matmul(rows.mean[block.rows, :], M.T),
-            rows.off[block.rows, :],
-            known,
-            noise if isinstance(noise, float) else noise[block.rows, :],
-        )
-    return found
-
-
 def _by_outside(
-    data: Holes, posterior: HolesPosterior, rows: tuple[Array, Array], C: FloatArray
+    data: Holes, posterior: HolesPosterior, a: Array, cov: Array, C: FloatArray
 ) -> Array:
     """Variance of each score due to the part of a row outside the subspace of the components,
 
     Σⱼ ⟨ãᵀCⱼã⟩·(M P cⱼ)² with cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the order of the
-    data's rows. `rows` are the means and the covariances σ²P of the scores.
+    data's rows. Scores have the means `a` and the covariances σ²P.
     """
-    (a, cov), k = rows, posterior.columns.rank
-    xp, b = array_namespace(a), posterior.columns.b[:, :k]
+    k, xp = posterior.columns.rank, array_namespace(a)
+    b = posterior.columns.b[:, :k]
     i, j = np.triu_indices(k + 1)
     spread = C[:, i, j] * np.where(i == j, 1.0, 2.0)
     spread, inner = at(a, spread.T), at(a, spread[:, j < k].T)
@@ -326,7 +304,7 @@ def _by_outside(
     inverse = np.linalg.pinv(b) if k else b.T
     b, back, M = (at(a, each) for each in (b, inverse, posterior.basis))
     s2, found = posterior.columns.noise_variance, xp.zeros_like(a)
-    for block in suited_blocks(data, k) if k else ():
+    for block in device_blocks(data, k) if k else ():
         gram = unpacked(xp.matmul(block.mask, outer), k)
         moved = block.mask[:, None, :] * b.T - xp.matmul(gram, back)
         of_pattern = cov[block.which, :, :]
@@ -334,7 +312,7 @@ def _by_outside(
         ones = with_ones(a[block.rows, :])
         squares = xp.matmul(taken(ones, i, axis=1) * taken(ones, j, axis=1), spread)
         squares = squares + taken(xp.matmul(packed(of_pattern), inner), block.pattern)
-        found[block.rows, :] = times(taken(gains, block.pattern), squares)
+        found[block.rows, :] = times_each(taken(gains, block.pattern), squares)
     return found
 
 
@@ -366,10 +344,10 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
         inverse = pseudo_inverses(unpacked(xp.matmul(block.mask, outer), k), UNDETERMINED)
         inverse = taken(inverse, block.pattern)
         Z = block.values * posterior.unit
-        T = times(inverse, xp.matmul(Z, components.T))
+        T = times_each(inverse, xp.matmul(Z, components.T))
         # Squares of singular values have lost digits; a step from the residuals restores them.
         rest = (Z - xp.matmul(T, components)) * taken(block.mask, block.pattern)
-        return T + times(inverse, xp.matmul(rest, components.T))
+        return T + times_each(inverse, xp.matmul(rest, components.T))
 
     if not k:
         return _typed(posterior, data.values[:, :0])

@@ -11,25 +11,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, cast, on_host
-from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.packing import normal_vectors, packed, times_each, unpacked, with_ones
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 
 from . import combined
-from .drawing import normal_vectors, times, with_ones
+from .cell_weights import on_host_for_cells
 from .holes import Holes
 from .holes_posterior import (
     HolesPosterior,
+    predictive_noise,
     squares_of_rows,
     unit_of_columns,
     variance_of_rows,
     weighed_rows,
 )
-from .rows import Columns, latent, latent_draws, suited_blocks
-from .weighing import on_host_for_cells
+from .rows import Columns, device_blocks, latent, latent_draws
 
 # Least share of its error that a cell leaves to the other cells.
 LEAST_LEFT = 0.1
+
+# Numbers per block of rows.
+AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,7 @@ def impute(
     a, cov = latent(data, columns)
     own = variance_of_rows(posterior, X)
     filled, std = xp.empty_like(X), xp.empty_like(X)
-    for block in suited_blocks(data, k):
+    for block in device_blocks(data, k):
         ones = with_ones(a[block.rows, :])
         squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
         low, of_columns = xp.matmul(ones, loadings), xp.matmul(squares, spread)
@@ -144,7 +147,7 @@ def error_left_out(posterior: HolesPosterior, X: Array) -> float:
     own = np.broadcast_to(variance_of_rows(posterior, X), (len(X), 1))
     a, cov = latent(data, columns)
     total = 0.0
-    for block in suited_blocks(data, k):
+    for block in device_blocks(data, k):
         order, ones = data.order[block.rows], with_ones(a[block.rows])
         weights = block.mask[block.pattern] / columns.noise_variance
         g = weights * (packed(cov[block.which]) @ of_b)[block.pattern]
@@ -183,9 +186,11 @@ def sample_imputation(
     C = columns.b_cov if unknown is None else unknown.covariances
     of_b = normal_vectors(C, shared, np.arange(len(C)))
     if unknown is not None:
-        size = _size_drawn(unknown.degrees, shared)
+        # A draw of σ over its estimate.
+        if np.isfinite(unknown.degrees):
+            size = float(np.sqrt(unknown.degrees / shared.chisquare(unknown.degrees)))
         mean, cov = latent(data, columns)
-        a = mean + size * (a - mean + _following(data, columns, (mean, cov), of_b))
+        a = mean + size * (a - mean + _following(data, columns, mean, cov, of_b))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
     noise = size * rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
     b = at(X, (columns.b + size * of_b).T)
@@ -195,24 +200,43 @@ def sample_imputation(
     return combined.outside(whole, rows, drawn)[0]
 
 
-def _size_drawn(degrees: float, rng: np.random.Generator) -> float:
-    """A draw of σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
-    return float(np.sqrt(degrees / rng.chisquare(degrees))) if np.isfinite(degrees) else 1.0
-
-
-def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
+def _following(data: Holes, columns: Columns, a: Array, cov: Array, of_b: FloatArray) -> Array:
     """First-order change of scores with loadings: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ the residuals of
-    the cells; (n, k), in the order of the data's rows. `rows` are the means and the covariances
-    σ²Λ⁻¹ of the scores.
+    the cells; (n, k), in the order of the data's rows. Scores have the means `a` and covariances
+    σ²Λ⁻¹.
     """
-    (a, cov), k = rows, columns.rank
-    xp, found = array_namespace(a), array_namespace(a).zeros_like(a)
+    k, xp = columns.rank, array_namespace(a)
+    found = xp.zeros_like(a)
     b, moved = at(a, columns.b), at(a, of_b)
-    for block in suited_blocks(data, k):
+    for block in device_blocks(data, k):
         ones, weights = with_ones(a[block.rows, :]), taken(block.mask, block.pattern)
         left = block.values - weights * xp.matmul(ones, b.T)
         change = weights * xp.matmul(ones, moved.T)
         pull = xp.matmul(left, moved[:, :k]) - xp.matmul(change, b[:, :k])
         gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
-        found[block.rows, :] = times(gain, pull)
+        found[block.rows, :] = times_each(gain, pull)
+    return found
+
+
+def by_others(posterior: HolesPosterior, X: FloatArray) -> FloatArray:
+    """E(xᵢⱼ | the other observed cells of row i), less the column's mean and over its scale.
+
+    Rows are Bt + noise with t ~ N(0, I) and noise variances ψ. With G = I + BᵀΨ⁻¹B over observed
+    cells and the leverage hⱼ = bⱼᵀG⁻¹bⱼ/ψⱼ, an observed cell xⱼ has contributed to its own
+    prediction x̂ⱼ; without that contribution the prediction is (x̂ⱼ − hⱼxⱼ)/(1 − hⱼ).
+    """
+    B = on_host(posterior.components).T @ posterior.basis * np.sqrt(posterior.latent_variance)
+    psi = predictive_noise(posterior)
+    Z = (X - on_host(posterior.mean)) / on_host(posterior.scale)
+    step = max(1, AT_ONCE // max(1, B.size))
+    found = np.empty_like(Z)
+    for rows in (slice(i, i + step) for i in range(0, len(Z), step)):
+        seen = ~np.isnan(Z[rows])
+        x = np.where(seen, Z[rows], 0.0)
+        weights = seen / psi
+        G = np.eye(B.shape[1]) + (weights[:, None, :] * B.T) @ B
+        H = np.linalg.solve(G, np.broadcast_to(B.T, (len(G), *B.T.shape))).swapaxes(1, 2)
+        means = np.einsum("ijk,ik->ij", H, (weights * x) @ B)
+        leverage = np.where(seen, np.einsum("ijk,jk->ij", H, B) / psi, 0.0)
+        found[rows] = (means - leverage * x) / (1 - leverage)
     return found

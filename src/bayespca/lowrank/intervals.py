@@ -11,6 +11,7 @@ from bayespca.spectrum.left_out import strengths
 from .axes import (
     WEAKEST,
     Axes,
+    NewRows,
     errors_of_strengths,
     leaning_out,
     standard_deviations,
@@ -23,7 +24,6 @@ from .holes_posterior import (
     latent_variance_of_scores,
 )
 from .imputing import Unknown
-from .new_rows import NewRows
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 
@@ -51,25 +51,15 @@ def component_std(fit: PCAFit | VariationalFit) -> Array:
 
 def axes_of(fit: PCAFit | VariationalFit) -> Axes:
     """The `Axes` of a fit, which determine the spread of its components."""
-    posterior = independent(fit.posterior)
-    if isinstance(posterior, HolesPosterior):
-        return _of_holes(fit, posterior)
-    return _of_complete(fit, posterior)
-
-
-def _of_complete(fit: PCAFit | VariationalFit, posterior: Posterior) -> Axes:
+    posterior, n = independent(fit.posterior), float(fit.spectrum.shape[1])
     W = on_host(posterior.components)
-    n = float(fit.spectrum.shape[1])
+    if isinstance(posterior, HolesPosterior):
+        # Strengths are second moments, uncertain directions included.
+        found = latent_variance_of_scores(posterior) / posterior.noise_variance
+        found = found * (1 + along_components(posterior).sum(axis=0))
+        return Axes(W, found, fit.left_out, _counts(posterior, n), n)
     found = strengths(fit.kept_singular_values, fit.posterior.noise_variance, fit.spectrum.shape)
     return Axes(W, found, fit.left_out, np.full(W.shape[1], n), n)
-
-
-def _of_holes(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Axes:
-    """`Axes` for data with holes. Strengths are second moments, uncertain directions included."""
-    n, variances = float(fit.spectrum.shape[1]), latent_variance_of_scores(posterior)
-    found = variances / posterior.noise_variance * (1 + along_components(posterior).sum(axis=0))
-    W = on_host(posterior.components)
-    return Axes(W, found, fit.left_out, _counts(posterior, n), n)
 
 
 def _counts(posterior: HolesPosterior, n: float) -> FloatArray:
@@ -137,26 +127,19 @@ def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosteri
     posterior = independent(posterior)
     k, covariances = posterior.columns.rank, posterior.columns.b_cov.copy()
     if k:
-        turned = _less_certain(fit, posterior)
+        # Factors for the deviations of b: for each column a diagonal matrix in the coordinates of
+        # the components, w = M⁻ᵀb. Entries of a wholly unknown direction have the variance 1/p.
+        own, least = along_components(posterior), leaning_out(axes_of(fit)).T
+        least = np.minimum(least, 1 / len(own))
+        ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))
+        basis = posterior.basis / posterior.unit
+        factors = np.sqrt(np.maximum(ratio, 1.0))
+        turned = (basis.T * factors[:, None, :]) @ np.linalg.pinv(basis).T
         covariances[:, :k] = turned @ covariances[:, :k]
         covariances[:, :, :k] = covariances[:, :, :k] @ turned.transpose(0, 2, 1)
     if isinstance(fit.posterior, Posterior) and fit.n_counted > fit.spectrum.shape[1]:
         covariances[:, k, k] = posterior.columns.noise_variance / fit.n_counted
     return covariances
-
-
-def _less_certain(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
-    """Factors for the deviations of b: (p, k, k), for each column a diagonal matrix in the
-    coordinates of the components, w = M⁻ᵀb.
-    """
-    own, least = along_components(posterior), leaning_out(axes_of(fit)).T
-    # Entries of a wholly unknown direction have the variance 1/p.
-    least = np.minimum(least, 1 / len(own))
-    ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))
-    basis = posterior.basis / posterior.unit
-    factors = np.sqrt(np.maximum(ratio, 1.0))
-    found: FloatArray = (basis.T * factors[:, None, :]) @ np.linalg.pinv(basis).T
-    return found
 
 
 def variance_left_out(fit: PCAFit | VariationalFit) -> float:

@@ -11,17 +11,14 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays import cuda
 from bayespca.arrays.namespaces import array_namespace
-from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.packing import inverses, packed, times_each, unpacked
 from bayespca.arrays.places import at, taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Index
 
 from .patterns import pattern_of_rows
-
-Starts = NDArray[np.intp]
 
 # Multiplications per sweep beyond which a compiled kernel is worth the seconds it takes to compile,
 # and multiplications that take as long as NumPy's calls for one small matrix.
@@ -74,7 +71,7 @@ def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
 def by_device(
     gram: Array,
     pull: Array,
-    starts: Starts,
+    starts: Index,
     share: float,
     ridge: FloatArray,
     s2: float,
@@ -89,7 +86,7 @@ def by_device(
 def by_numpy(
     gram: FloatArray,
     pull: FloatArray,
-    starts: Starts,
+    starts: Index,
     share: float,
     ridge: FloatArray,
     s2: float,
@@ -129,7 +126,7 @@ def over_patterns(packed: Array) -> Array:
 
 
 def given_gram(
-    gram: Array, pull: Array, starts: Starts, ridge: FloatArray, s2: float
+    gram: Array, pull: Array, starts: Index, ridge: FloatArray, s2: float
 ) -> tuple[Array, Array, Array]:
     """Means Σᵢrᵢ/σ² of rows, covariances Σ = σ²(gram + ridge)⁻¹ of patterns, log|Σ|.
 
@@ -145,17 +142,17 @@ def given_gram(
     return times_of_patterns(cov, pull, starts) / s2, cov, log_dets
 
 
-def times_of_patterns(matrices: Array, rows: Array, starts: Starts) -> Array:
+def times_of_patterns(matrices: Array, rows: Array, starts: Index) -> Array:
     """The product of each row with the symmetric matrix of its pattern: (n, H)."""
     xp, (n, m) = array_namespace(rows), (rows.shape[0], starts.size - 1)
     if n > ALIKE * m:
         edges = pairwise(starts.tolist())
         return xp.concat([rows[i:j, :] @ matrices[r, :, :] for r, (i, j) in enumerate(edges)])
     of_row = matrices if n == m else taken(matrices, pattern_of_rows(starts))
-    return xp.matmul(of_row, rows[:, :, None])[:, :, 0]
+    return times_each(of_row, rows)
 
 
-def _squares(rows: FloatArray, starts: Starts) -> FloatArray:
+def _squares(rows: FloatArray, starts: Index) -> FloatArray:
     """Packed Σxxᵀ over the rows of each pattern."""
     if len(rows) > ALIKE * (starts.size - 1):
         by_pattern = (rows[i:j] for i, j in pairwise(starts))

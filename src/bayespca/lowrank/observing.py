@@ -33,7 +33,9 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
     counts, totals = counts_and_totals(X)
     location = totals / np.maximum(counts, 1) if center else np.zeros(counts.size)
     data = _sorted(X, seen, location, np.ones(counts.size), centred=center)
-    largest = _largest(data.values)
+    xp = array_namespace(X)
+    blocks = (data.values[rows, :] for rows in row_blocks(data.values))
+    largest = np.max([to_numpy(xp.max(xp.abs(block), axis=0)) for block in blocks], axis=0)
     for j in np.flatnonzero(largest <= len(data.order) * EPS * np.abs(location)):
         if is_constant(*extremes(to_numpy(X[:, int(j)])), center=True):
             # Rounding errors are all that is left of it, and must not pass for data.
@@ -70,14 +72,12 @@ def sorted_by_pattern(
     seen: Array,
     location: FloatArray,
     unit: FloatArray,
-    *,
-    centred: bool = True,
 ) -> Holes:
     """The `Holes` record of values that have zeros in their holes."""
     order, starts, first = arranged(to_numpy(seen))
     if first.size < order.size:  # otherwise sorting gains nothing
         values, seen = taken(values, order), taken(seen, first)
-    return Holes(values, seen, starts, order, location, unit, centred)
+    return Holes(values, seen, starts, order, location, unit)
 
 
 def _seen(X: Array) -> Array:
@@ -133,10 +133,3 @@ def _without_holes(cells: Array, seen: Array) -> Array:
     # Five times as fast as np.where, which is slow on random masks.
     np.putmask(cells, ~seen, 0.0)
     return cells
-
-
-def _largest(values: Array) -> FloatArray:
-    """The largest absolute value in each column."""
-    xp = array_namespace(values)
-    blocks = (xp.max(xp.abs(values[rows, :]), axis=0) for rows in row_blocks(values))
-    return np.max([to_numpy(block) for block in blocks], axis=0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Places = NDArray[np.intp]
+from bayespca.arrays.types import Index
 
 
 def arranged(
     seen: NDArray[np.bool_],
-) -> tuple[Places, Places, Places]:
+) -> tuple[Index, Index, Index]:
     """An order of the rows that puts those with the same pattern together, where each pattern
     begins in it, and one row of each pattern. If all rows differ, they stay in their order.
     """
@@ -22,7 +22,7 @@ def arranged(
     return np.argsort(which, kind="stable"), starts, first
 
 
-def patterns_of(seen: NDArray[np.bool_]) -> tuple[Places, Places]:
+def patterns_of(seen: NDArray[np.bool_]) -> tuple[Index, Index]:
     """One row of each pattern in a mask, and the index of each row's pattern."""
     bits = np.packbits(seen, axis=1)
     _, first, which = np.unique(_hashes(bits), return_index=True, return_inverse=True)
@@ -42,6 +42,6 @@ def _hashes(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
 
 
-def pattern_of_rows(starts: Places) -> Places:
+def pattern_of_rows(starts: Index) -> Index:
     """Index of each row's pattern."""
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))

@@ -20,11 +20,11 @@ from bayespca.sources.redundant import Combinations
 from bayespca.spectrum.records import Solution
 
 from . import combined, filtering
+from .axes import NewRows, more_variance
 from .density import distances_of_complete
 from .filtering import filtered, transposed, unfiltered
-from .new_rows import NewRows, more_variance
 from .recognising import chance_to_be_new, digests
-from .tails import NORMAL, Tails
+from .scales import NORMAL, Tails
 
 
 @dataclass(frozen=True)
@@ -162,18 +162,13 @@ def scores_and_std(
     d, s = posterior.latent_variance, posterior.shrinkage
     r = d / (d + _off_zero(posterior, posterior.noise_variance))
     mean = T * (r / xp.where(s > 0, s, xp.ones_like(s)))
-    own, off, noise = posterior.noise_variance * r, mean - T, _variance_of_rows(posterior, X)
+    own, off, noise = posterior.noise_variance * r, mean - T, 1.0
+    if posterior.tails.are_heavy:
+        noise = posterior.tails.spread_given(_squares_of_rows(posterior, X), X.shape[1])[:, None]
     more = off**2 if new_rows is None else more_variance(own, mean, off, new_rows, noise)
     new = chance_to_be_new(X, posterior.learned_from)
     new = new if isinstance(new, float) else to_namespace(new, T)
     return T, xp.sqrt(own * noise + new * more)
-
-
-def _variance_of_rows(posterior: Posterior, X: Array) -> Array | float:
-    """⟨u⟩ of each row: (n, 1)."""
-    if not posterior.tails.are_heavy:
-        return 1.0
-    return posterior.tails.spread_given(_squares_of_rows(posterior, X), X.shape[1])[:, None]
 
 
 def _squares_of_rows(posterior: Posterior, X: Array) -> Array:

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import is_sparse, on_host, row_blocks
 from bayespca.arrays.types import Array, Counts, FloatArray
 
-from .holes import Holes
-from .rows import Columns, misfits_of_rows
-
 # The probability that a row is new, where rows that were learned from cannot be recognised.
 UNKNOWN = 0.5
 # Rows of larger tables are not recognised: there it matters little, or would take too long.
@@ -33,17 +30,15 @@ def digests(X: Array) -> Counts:
     Holes count by their places. The sign of zero does not matter, and single precision is converted
     to double first.
     """
-    found = [_digests(on_host(X[rows, :])) for rows in row_blocks(X)]
-    return np.concatenate([np.empty(0, np.int64), *found])
-
-
-def _digests(X: FloatArray) -> Counts:
-    """Sum over j of the mixed bits of cells and their places, modulo 2⁶⁴."""
-    return digests_of_cells(X).sum(axis=1, dtype=np.uint64).view(np.int64)
+    found = (digests_of_cells(on_host(X[rows, :])) for rows in row_blocks(X))
+    sums = (terms.sum(axis=1, dtype=np.uint64).view(np.int64) for terms in found)
+    return np.concatenate([np.empty(0, np.int64), *sums])
 
 
 def digests_of_cells(X: FloatArray, first: int = 0) -> NDArray[np.uint64]:
-    """The terms of the digests of rows, for columns from number `first` on."""
+    """The terms of the digests of rows, for columns from number `first` on: mixed bits of cells and
+    their places, which are added modulo 2⁶⁴.
+    """
     plain = np.where(np.isnan(X), np.nan, X) + 0.0
     places = np.arange(first + 1, first + 1 + X.shape[1], dtype=np.uint64) * STEP
     return _mixed(plain.view(np.uint64) ^ _mixed(places))
@@ -67,13 +62,3 @@ def chance_to_be_new(X: Array, learned_from: Counts) -> FloatArray | float:
     if not learned_from.size:
         return UNKNOWN
     return np.where(np.isin(digests(X), learned_from), 0.0, 1.0)[:, None]
-
-
-def with_squares_of_sweeps(
-    distances: FloatArray, old: NDArray[np.bool_], data: Holes, columns: Columns
-) -> FloatArray:
-    """Distances of new rows, and Σ⟨(x − ãᵀb̃)²⟩/σ² + Σa²/cₐ² of `old` ones: (n,)."""
-    if not old.any():
-        return distances
-    squares = misfits_of_rows(data, columns).squares
-    return np.where(old, squares[np.argsort(data.order)], distances)

@@ -181,7 +181,6 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         if self.shrunk_singular_values.shape != (k,) or not agree:
             raise ValueError(f"its arrays do not have the sizes for {k} components in {p} features")
         _check_spectrum(self)
-        _check_left_out(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -251,7 +250,6 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
         if self.weights.shape != (self.n_features, q) or k > q:
             raise ValueError("the size of its weights does not match its components")
         _check_spectrum(self)
-        _check_left_out(self)
 
 
 def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
@@ -259,9 +257,6 @@ def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
     size, (features, samples) = spectrum.singular_values.size, spectrum.shape
     if k > size or features > fit.n_features or samples > fit.n_samples:
         raise ValueError("its spectrum does not match its components")
-
-
-def _check_left_out(fit: PCAFit | VariationalFit) -> None:
     pairs = fit.left_out
     if pairs.shape[1] != 2 or not ((pairs >= 0).all() and np.isfinite(pairs).all()):
         raise ValueError("left_out must hold pairs of a strength and a probability")

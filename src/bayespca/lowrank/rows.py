@@ -29,13 +29,13 @@ from bayespca.arrays.packing import (
     packed_beside_last,
     roots,
     times,
+    times_each,
     unpacked,
 )
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, ArrayMatrices, ArrayMatrix, FloatArray, Vector
 
-from .drawing import times as each
 from .holes import BLOCK, Block, Holes, IncompleteRows
 from .kernels import (
     Kernel,
@@ -150,8 +150,7 @@ def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
     H, m = columns.rank, data.patterns.shape[0]
     a = xp.empty((data.shape[0], H), dtype=xp.float64, device=place)
     cov = xp.empty((m, H, H), dtype=xp.float64, device=place)
-    task = _task(columns, share=1.0, root=None)
-    for block, of_rows, of_patterns in _posteriors(_shared(data), task):
+    for block, of_rows, of_patterns in _posteriors(data, columns):
         a[block.rows, :], cov[block.which, :, :] = at(a, of_rows), at(a, of_patterns)
     return a, cov if columns.integrated else xp.zeros_like(cov)
 
@@ -160,8 +159,7 @@ def latent_means(data: Holes, columns: Columns) -> Array:
     """Mean of A for each row (n, H), without keeping the covariances."""
     xp, place = array_namespace(data.values), device(data.values)
     a = xp.empty((data.shape[0], columns.rank), dtype=xp.float64, device=place)
-    task = _task(columns, share=1.0, root=None)
-    for block, of_rows, _ in _posteriors(_shared(data), task):
+    for block, of_rows, _ in _posteriors(data, columns):
         a[block.rows, :] = at(a, of_rows)
     return a
 
@@ -172,12 +170,11 @@ def latent_draws(data: Holes, columns: Columns, normals: Array) -> Array:
     All live where the data do, in their order. Covariances are kept for one block at a time.
     """
     a = array_namespace(normals).asarray(normals, copy=True)
-    task = _task(columns, share=1.0, root=None)
-    for block, means, covariances in _posteriors(_shared(data), task):
+    for block, means, covariances in _posteriors(data, columns):
         root = roots(at(a, covariances))
         if root.shape[0] < means.shape[0]:
             root = taken(root, block.pattern)
-        a[block.rows, :] = at(a, means) + each(root, a[block.rows, :])
+        a[block.rows, :] = at(a, means) + times_each(root, a[block.rows, :])
     return a if columns.integrated else latent_means(data, columns)
 
 
@@ -263,7 +260,7 @@ def _misfits(
     if is_numpy_array(like):
         parts = list(in_turn(lambda edge: work(data.block(*edge)), data.edges()))
     else:
-        parts = [work(block) for block in suited_blocks(data, task.ridge.size)]
+        parts = [work(block) for block in device_blocks(data, task.ridge.size)]
     return [part[0] for part in parts], [part[1] for part in parts]
 
 
@@ -314,7 +311,15 @@ def _placed(task: _Task, like: Array) -> _Task:
 
 def _summed(data: Holes, task: _Task) -> _Part:
     """Sums of one pass over the rows."""
-    return _added(_parts(_shared(data), task))
+    parts = _parts(_shared(data), task)
+    second, cross, everything, log_det, left = next(parts)
+    for part in parts:
+        second += part.second
+        cross += part.cross
+        everything += part.everything
+        log_det = log_det + part.log_det
+        left += part.left
+    return _Part(second, cross, everything, log_det, left)
 
 
 def _shared(data: Holes) -> Holes:
@@ -331,15 +336,16 @@ def _parts(data: Holes, task: _Task) -> Iterator[_Part]:
         kernel = kernel_for(n, m, H)
         return in_turn(lambda edge: _part(data.block(*edge), task, kernel), data.edges())
     if has_device_kernel(data.values, n, m, H):
-        return map(partial(_part, task=task, kernel=by_device), suited_blocks(data, H))
-    return map(partial(_part_by_products, task=task), suited_blocks(data, H))
+        return map(partial(_part, task=task, kernel=by_device), device_blocks(data, H))
+    return map(partial(_part_by_products, task=task), device_blocks(data, H))
 
 
-def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]]:
+def _posteriors(data: Holes, columns: Columns) -> Iterator[tuple[Block, Array, Array]]:
     """Means of the rows and covariances of the patterns of each block."""
-    task = _placed(task, data.values)
+    data = _shared(data)
+    task = _placed(_task(columns, share=1.0, root=None), data.values)
     if not is_numpy_array(data.values):
-        for block in suited_blocks(data, task.ridge.size):
+        for block in device_blocks(data, task.ridge.size):
             a, cov, _ = _given_block(block, task)
             yield block, a, cov
         return
@@ -365,18 +371,6 @@ def updater(
         return block, _found(block, task, kernel)
 
     return update
-
-
-def _added(parts: Iterator[_Part]) -> _Part:
-    """Sum of the parts."""
-    second, cross, everything, log_det, left = next(parts)
-    for part in parts:
-        second += part.second
-        cross += part.cross
-        everything += part.everything
-        log_det = log_det + part.log_det
-        left += part.left
-    return _Part(second, cross, everything, log_det, left)
 
 
 def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
@@ -437,7 +431,7 @@ def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
     return both[:size, :], _counted(pull, block)
 
 
-def suited_blocks(data: Holes, rank: int) -> Iterator[Block]:
+def device_blocks(data: Holes, rank: int) -> Iterator[Block]:
     """Blocks of a size that suits the device of the data."""
     if is_numpy_array(data.values):
         return data.blocks()
@@ -467,7 +461,11 @@ def _part_by_products(block: Block, task: _Task) -> _Part:
     ones = xp.concat([a, last], axis=1)
     k, l = np.triu_indices(task.ridge.size + 1)
     squares = (taken(ones, k, axis=1) * taken(ones, l, axis=1)).T
-    spread = shares * _packed_with_zeros(cov).T
+    # Packed covariances of ã, whose last entry is known.
+    H, known = task.ridge.size, l == task.ridge.size
+    place = np.where(known, H * (H + 1) // 2, np.cumsum(~known) - 1)
+    zero = xp.zeros((cov.shape[0], 1), dtype=cov.dtype, device=device(cov))
+    spread = shares * taken(xp.concat([packed(cov), zero], axis=1), place, axis=1).T
     return _Part(
         _by_column(squares, spread, block),
         xp.matmul(_counted(a, block).T, block.values),
@@ -475,16 +473,6 @@ def _part_by_products(block: Block, task: _Task) -> _Part:
         _over_rows(log_dets, block),
         _left(a, block, task),
     )
-
-
-def _packed_with_zeros(cov: Array) -> Array:
-    """Packed covariances of ã, whose last entry is known."""
-    xp = array_namespace(cov)
-    H = cov.shape[-1]
-    known = np.triu_indices(H + 1)[1] == H
-    place = np.where(known, H * (H + 1) // 2, np.cumsum(~known) - 1)
-    zero = xp.zeros((cov.shape[0], 1), dtype=cov.dtype, device=device(cov))
-    return taken(xp.concat([packed(cov), zero], axis=1), place, axis=1)
 
 
 def _by_column(squares: Array, spread: Array, block: Block) -> Array:

@@ -16,11 +16,15 @@ which the best α and β minimise. α grows without bound if the variances are a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import digamma, gammainc, gammaincinv, gammaln
 
-from bayespca.arrays.types import FloatArray, Vector
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.types import Array, FloatArray, Vector
+from bayespca.spectrum.tolerances import LOG_2PI
 
 # Limits of α. At the largest, variances are as good as equal: their logarithms spread by 1/√α.
 LARGEST_SHAPE = 1e6
@@ -33,6 +37,10 @@ FLAT = 1e-13
 ROUNDING = 1e-14
 # The standard deviation of an outlier is more than this many times the typical one.
 FAR = 3.0
+
+# Largest move of log β, and options that find α and β to the last digits.
+FARTHEST = 50.0
+EXACT: Any = {"maxiter": 200, "ftol": 1e-15, "gtol": 1e-11}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +156,10 @@ def most_likely(squares: FloatArray, counts: FloatArray | float) -> Scales:
 def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
     """The best r(u) and the best prior, from Rᵢ and Nᵢ."""
     squares = np.maximum(squares, np.finfo(np.float64).tiny)
-    counts = _one_number(counts)
+    # One number if all are equal, because special functions are slow.
+    counts = np.asarray(counts, dtype=np.float64)
+    if counts.size and (counts == counts.flat[0]).all():
+        counts = float(counts.flat[0])
     alpha, beta = best_prior(squares, counts)
     shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
     precision, log_variance = shape / rate, np.log(rate) - digamma(shape)
@@ -160,13 +171,6 @@ def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
         float(_divergence(shape, rate, alpha, beta).sum()),
         counts,
     )
-
-
-def _one_number(counts: FloatArray | float) -> FloatArray | float:
-    """Counts, as one number if all are equal, because special functions are slow."""
-    N = np.asarray(counts, dtype=np.float64)
-    same = bool(N.size) and bool((N == N.flat[0]).all())
-    return float(N.flat[0]) if same else N
 
 
 def gained(squares: FloatArray, counts: FloatArray | float) -> tuple[Scales, float]:
@@ -202,7 +206,17 @@ def best_prior(
     for _ in range(MOST_STEPS):
         if np.abs(slope).max() < FLAT * np.exp(at[0]) ** 0.5:
             break
-        new, found = _descended(at, energy, slope, bend, unit, counts, weights)
+        # A step of Newton's method with absolute curvatures, shortened until the energy falls.
+        values, vectors = np.linalg.eigh(bend)
+        values = np.maximum(np.abs(values), 1e-12 * np.abs(values).max() + 1e-300)
+        full = -vectors @ (vectors.T @ slope / values)
+        full *= min(1.0, LONGEST / float(np.abs(full).max()))
+        for part in (1.0, 0.25, 0.05, 0.005):
+            new = at + part * full
+            new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
+            found = _marginal(new, unit, counts, weights)
+            if found[0] <= energy + ROUNDING * (1 + abs(energy)):
+                break
         # Where the energy is flat to its last digit, the slope still leads on.
         same = abs(found[0] - energy) <= ROUNDING * (1 + abs(energy))
         flatter = np.abs(found[1]).max() < np.abs(slope).max()
@@ -211,29 +225,6 @@ def best_prior(
         at, (energy, slope, bend) = new, found
     alpha, beta = np.exp(at)
     return float(alpha), float(beta) * mean
-
-
-def _descended(
-    at: FloatArray,
-    energy: float,
-    slope: FloatArray,
-    bend: FloatArray,
-    squares: FloatArray,
-    counts: FloatArray | float,
-    weights: FloatArray | None,
-) -> tuple[FloatArray, tuple[float, FloatArray, FloatArray]]:
-    """A step of Newton's method with absolute curvatures, shortened until the energy falls."""
-    values, vectors = np.linalg.eigh(bend)
-    values = np.maximum(np.abs(values), 1e-12 * np.abs(values).max() + 1e-300)
-    full = -vectors @ (vectors.T @ slope / values)
-    full *= min(1.0, LONGEST / float(np.abs(full).max()))
-    for part in (1.0, 0.25, 0.05, 0.005):
-        new = at + part * full
-        new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
-        found = _marginal(new, squares, counts, weights)
-        if found[0] <= energy + ROUNDING * (1 + abs(energy)):
-            break
-    return new, found
 
 
 def _marginal(
@@ -275,14 +266,6 @@ def _trigamma(x: FloatArray | float) -> FloatArray:
     return np.asarray(total + y + 0.5 * square + y * square * series)
 
 
-def marginal_energy(
-    at: FloatArray, squares: FloatArray, counts: FloatArray | float
-) -> tuple[float, FloatArray]:
-    """The energy per variance at (log α, log β/α) for the best r(u), and its gradient."""
-    energy, slope, _ = _marginal(np.array([at[0], at[0] + at[1]]), squares, counts)
-    return energy, np.array([slope[0] + slope[1], slope[1]])
-
-
 def probability_of_outlier(scales: Scales) -> FloatArray:
     """Probability that each standard deviation is more than `FAR` times the median of the prior."""
     if not np.isfinite(scales.shape):
@@ -290,3 +273,105 @@ def probability_of_outlier(scales: Scales) -> FloatArray:
     typical = gammaincinv(scales.shape, 0.5) / scales.rate
     shape, own = scales.shape + 0.5 * scales.counts, scales.precision * scales.known
     return np.asarray(gammainc(shape, typical / FAR**2 * shape / own))
+
+
+# --- geometric mean 1 --------------------------------------------------------------------------
+
+
+def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) -> Scales:
+    """The best r(u) and prior among those whose ⟨1/u⟩·units has a geometric mean of 1."""
+    R = np.maximum(squares, np.finfo(np.float64).tiny)
+    N, goal = np.asarray(counts, dtype=np.float64), -float(np.log(units).mean())
+
+    def at(logs: FloatArray) -> Scales:
+        alpha, beta = np.exp(logs)
+        shape = alpha + 0.5 * N
+        free = Scales(shape, np.zeros(N.size), float(alpha), float(beta), counts=N)
+        return free.with_precision(_with_mean(shape, beta + 0.5 * R, goal))
+
+    def energy(logs: FloatArray) -> tuple[float, FloatArray]:
+        """½Σ(⟨1/u⟩R + N⟨log u⟩) + KL per variance, and its slope: that of KL at the best r(u)."""
+        new = at(logs)
+        value = 0.5 * float(new.precision @ R + N @ new.log_variance) + new.divergence
+        by_alpha = new.shape * (digamma(new.shape) - logs[1] + new.log_variance.mean())
+        by_beta = new.rate * new.precision.mean() - new.shape
+        return value / N.size, np.array([by_alpha, by_beta])
+
+    begin = learned(R, N)
+    move = float(np.log(begin.precision).mean()) - goal
+    start = np.log([begin.shape, begin.rate]) + np.array([0.0, move])
+    # Columns whose squares are 0 leave β undetermined: bounds keep it finite.
+    near = (start[1] - FARTHEST, start[1] + FARTHEST)
+    bounds = [(np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)), near]
+    found = minimize(energy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=EXACT)
+    return at(found.x)
+
+
+def _with_mean(shape: FloatArray, rate: FloatArray, goal: float) -> FloatArray:
+    """(shape − λ)/rate whose logarithms have the mean `goal`, by Newton's method."""
+    # λ = min shape − e^t: t is unbounded, and the mean rises with it.
+    above, logs, t = shape - shape.min(), np.log(rate), float(np.log(shape.min()))
+    for _ in range(MOST_STEPS):
+        top = above + np.exp(t)
+        gap = float((np.log(top) - logs).mean()) - goal
+        t -= float(np.clip(gap / (np.exp(t) / top).mean(), -LONGEST, LONGEST))
+        if abs(gap) < ROUNDING:
+            break
+    return np.asarray((above + np.exp(t)) / rate)
+
+
+# --- tails of rows -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tails:
+    """α (`shape`) and β (`rate`) of the gamma distribution of 1/u."""
+
+    shape: float = np.inf
+    rate: float = np.inf
+
+    @property
+    def are_heavy(self) -> bool:
+        """Whether variances differ, so that tails are heavier than normal."""
+        return bool(np.isfinite(self.shape))
+
+    @property
+    def spread(self) -> float:
+        """⟨u⟩ for predictions: β/(α − 1), but never more than 3β/α, three times the typical
+        variance, because the mean grows without bound as α falls to 1.
+        """
+        return float(self._mean(0.0, 0.0)) if self.are_heavy else 1.0
+
+    def spread_given(self, distance: Array, p: FloatArray | float) -> Array:
+        """`spread` of rows whose p cells lie at these squared distances from the mean."""
+        return self._mean(distance, p) if self.are_heavy else distance * 0 + 1.0
+
+    def _mean(self, distance: Array | float, p: FloatArray | float) -> Array:
+        shape = self.shape + 0.5 * p
+        return (self.rate + 0.5 * distance) / np.maximum(shape - 1, shape / 3)
+
+    def draws_given(
+        self, distance: FloatArray, p: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draws of √u for rows whose p cells lie at these squared distances from the mean."""
+        if not self.are_heavy:
+            return np.ones_like(distance)
+        return np.sqrt((self.rate + 0.5 * distance) / rng.gamma(self.shape + 0.5 * p))
+
+    def log_density(self, distance: Array, log_det: Array | float, p: Array | float) -> Array:
+        """Log density of rows with p cells, from their squared distances xᵀC⁻¹x and log|C|."""
+        if not self.are_heavy:
+            return -0.5 * (distance + (p * LOG_2PI + log_det))
+        xp, a = array_namespace(distance), self.shape
+        constant = gammaln(a + 0.5 * p) - gammaln(a) - 0.5 * p * np.log(2 * np.pi * self.rate)
+        logs = xp.log1p(distance / (2 * self.rate))
+        return constant - 0.5 * log_det - (a + 0.5 * p) * logs
+
+    def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Draws of √u for n rows."""
+        if not self.are_heavy:
+            return np.ones(n)
+        return np.sqrt(self.rate / rng.gamma(self.shape, 1.0, n))
+
+
+NORMAL = Tails()

@@ -57,7 +57,7 @@ from bayespca.lowrank.combined import independent
 from bayespca.lowrank.intervals import axes_of, common_noise
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit, VariationalFit
-from bayespca.lowrank.tails import Tails
+from bayespca.lowrank.scales import Tails
 
 # Fewest degrees of freedom of a variance.
 LEAST = 1.0

@@ -17,7 +17,7 @@ from bayespca.estimators.wording import feature_names
 from bayespca.lowrank.combined import inside
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.patterns import arranged
-from bayespca.lowrank.tails import NORMAL
+from bayespca.lowrank.scales import NORMAL
 
 from .calibrating import REFERENCE, Calibration, left_out_in_turns
 from .law import RowLaw, row_law

@@ -27,9 +27,9 @@ from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as dense
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
-from bayespca.sources.fetching import SomeRows, every_nth
 from bayespca.sources.records import Partitions
 from bayespca.sources.rounding import is_coarse, rounding_variances
+from bayespca.sources.tasks import SomeRows, every_nth
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bayespca.arrays.threads import beside, one_blas_thread
+from bayespca.arrays.parallel import beside, one_blas_thread
 from bayespca.arrays.types import Array, FloatArray, Index, Vector
 
 from . import statistics

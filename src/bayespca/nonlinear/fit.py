@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from bayespca.arrays.types import DOUBLE, DType, FloatArray
-from bayespca.inference.descending import Descent, begun, descended
+from bayespca.inference.descent import Descent, begun, descended
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, qmc
 
 from bayespca.arrays.types import FloatArray, Index
-from bayespca.inference.descending_rows import rows_descended
+from bayespca.inference.descent import rows_descended
 
 from .kernels import Latent
 from .posterior import GPPosterior, averaged, predicted, slopes

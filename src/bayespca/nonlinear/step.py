@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Index, Vector
-from bayespca.inference.descending import Descent, begun, descended
+from bayespca.inference.descent import Descent, begun, descended
 from bayespca.inference.loop import Info
 
 from .bound import NotPositiveError, energy_at, evaluate

@@ -20,10 +20,9 @@ from numpy.lib import array_utils
 from bayespca.arrays.types import Input, Numbers
 from bayespca.io.array_files import mapped
 from bayespca.io.files import open_file
-from bayespca.io.records import PARQUET, File, Layout, Table, float_type, rows_per_block
+from bayespca.io.records import PARQUET, File, Layout, float_type, rows_per_block
 
-from .errors import IncompleteData, UnusableData
-from .finite import first_not_finite, not_finite
+from .checks import IncompleteData, UnusableData, first_not_finite, not_finite
 from .records import Block, Blocks, Source
 
 Slice = Callable[[int, int], Any]
@@ -47,7 +46,16 @@ def open_source(X: Input, *, block_bytes: int = BLOCK_BYTES) -> Source:
     source = _opened(X, block_bytes)
     if source.n_features < 1:
         raise ValueError(f"{_described(X)} has no columns.")
-    return replace(source, blocks=lambda: _not_empty(source.blocks(), _described(X)))
+
+    def blocks() -> Blocks:
+        n_rows = 0
+        for block in source.blocks():
+            n_rows += len(block)
+            yield block
+        if not n_rows:
+            raise UnusableData(f"{_described(X)} holds no rows.")
+
+    return replace(source, blocks=blocks)
 
 
 def _opened(X: Input, block_bytes: int) -> Source:
@@ -55,8 +63,14 @@ def _opened(X: Input, block_bytes: int) -> Source:
         return _open_path(Path(X), block_bytes)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("a sparse matrix cannot be streamed: blocks of dense rows are needed.")
-    if _is_table(X):
-        return _open_table(X, block_bytes)
+    if hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "columns"):
+        names, has_rows = _names_of(X), hasattr(X, "iloc")
+        if has_rows and names is None:
+            raise ValueError(
+                'got a single column; pass a table with one or more columns, such as df[["a"]].'
+            )
+        rows = (lambda i, j: X.iloc[i:j]) if has_rows else (lambda i, j: X.slice(i, j - i))
+        return _sliced(rows, X.shape, "the table", block_bytes, names)
     if hasattr(X, "shape") and hasattr(X, "__getitem__"):
         return _open_array(X, _described(X), block_bytes)
     if not isinstance(X, Iterable):
@@ -74,15 +88,6 @@ def _described(X: Input) -> str:
 
 
 # --- checks ------------------------------------------------------------------------------------
-
-
-def _not_empty(blocks: Blocks, where: str) -> Blocks:
-    n_rows = 0
-    for block in blocks:
-        n_rows += len(block)
-        yield block
-    if not n_rows:
-        raise UnusableData(f"{where} holds no rows.")
 
 
 def _checked(blocks: Iterable[Block], where: str, names: list[str] | None) -> Blocks:
@@ -114,14 +119,6 @@ def _column_name(column: int, names: list[str] | None) -> str:
     return repr(names[column]) if names else str(column)
 
 
-def _check_width(block: Block, index: int, n_features: int) -> None:
-    if block.shape[1] != n_features:
-        raise UnusableData(
-            f"block {index} has {block.shape[1]} columns, but block 0 has {n_features}: all blocks "
-            "must have the same columns."
-        )
-
-
 # --- blocks of any kind to NumPy ---------------------------------------------------------------
 
 
@@ -146,19 +143,15 @@ def _from_objects(values: Numbers, where: str, names: list[str] | None) -> Block
     result = np.empty(values.shape)
     for j, column in enumerate(values.T):
         if column.dtype.kind != "O" or not all(_is_real(item) for item in column):
+            found = f"an entry of type {column.dtype}"
+            if column.dtype.kind in "OUS":
+                found = next(repr(item) for item in column.tolist() if not _is_real(item))
             raise UnusableData(
-                f"{where}, column {_column_name(j, names)}: {_sample(column)} is not a number. "
+                f"{where}, column {_column_name(j, names)}: {found} is not a number. "
                 "Remove the column or turn it into numbers first."
             )
         result[:, j] = [float(item) for item in column]
     return result
-
-
-def _sample(column: Numbers) -> str:
-    """The first entry that is not a number, for an error message."""
-    if column.dtype.kind not in "OUS":
-        return f"an entry of type {column.dtype}"
-    return next(repr(item) for item in column.tolist() if not _is_real(item))
 
 
 def _is_real(item: Any) -> bool:
@@ -166,10 +159,6 @@ def _is_real(item: Any) -> bool:
         return not isinstance(item, str | bytes) and isinstance(float(item), float)
     except (TypeError, ValueError):
         return False
-
-
-def _is_table(X: Input) -> bool:
-    return hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "columns")
 
 
 def _names_of(table: Any) -> list[str] | None:
@@ -191,17 +180,6 @@ def _open_array(X: Input, where: str, block_bytes: int) -> Source:
     if isinstance(X, np.ndarray):
         X = X.view(np.ndarray)
     return _sliced(lambda i, j: X[i:j], X.shape, where, block_bytes)
-
-
-def _open_table(X: Input, block_bytes: int) -> Source:
-    names = _names_of(X)
-    if hasattr(X, "iloc"):
-        if names is None:
-            raise ValueError(
-                'got a single column; pass a table with one or more columns, such as df[["a"]].'
-            )
-        return _sliced(lambda i, j: X.iloc[i:j], X.shape, "the table", block_bytes, names)
-    return _sliced(lambda i, j: X.slice(i, j - i), X.shape, "the table", block_bytes, names)
 
 
 def _sliced(
@@ -251,9 +229,18 @@ def _release(part: Any) -> None:
 
 
 def _open_path(path: Path, block_bytes: int) -> Source:
-    if path.is_dir():
-        return _open_directory(path, block_bytes)
-    return from_file(open_file(path), block_bytes=block_bytes)
+    if not path.is_dir():
+        return from_file(open_file(path), block_bytes=block_bytes)
+    files = sorted(
+        file
+        for file in path.iterdir()
+        if file.suffix.lower() in PARQUET and not file.name.startswith((".", "_"))
+    )
+    if not files:
+        raise ValueError(
+            f"{path} is a folder without Parquet files (.parquet, .pq): name a file in it."
+        )
+    return _joined([_open_path(file, block_bytes) for file in files], [str(file) for file in files])
 
 
 def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
@@ -262,7 +249,12 @@ def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
     if path.suffix.lower() == ".npy" and (array := _mapped(path)) is not None:
         return _open_array(array, str(path), block_bytes)
     if file.blocks is None:
-        return _from_table(file.read(), path, block_bytes)
+        table = file.read()
+        if not isinstance(table.values, np.ndarray):
+            raise TypeError(
+                f"{path} holds a sparse matrix, which cannot be read in blocks of rows."
+            )
+        return replace(_open_array(table.values, str(path), block_bytes), names=table.names)
     read, names = file.blocks, file.layout.feature_names
 
     def blocks() -> Blocks:
@@ -289,14 +281,6 @@ def _mapped(path: Path) -> np.memmap[Any, Any] | None:
         return None
 
 
-def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
-    """A source from a file that is read all at once."""
-    if not isinstance(table.values, np.ndarray):
-        raise TypeError(f"{path} holds a sparse matrix, which cannot be read in blocks of rows.")
-    source = _open_array(table.values, str(path), block_bytes)
-    return replace(source, names=table.names)
-
-
 def notes_on_columns(layout: Layout) -> tuple[str, ...]:
     """Notes on the columns: which one names the rows, which were set aside, and why."""
     found = [note.rstrip(".") for note in layout.notes]
@@ -306,19 +290,6 @@ def notes_on_columns(layout: Layout) -> tuple[str, ...]:
         f"column {layout.described(j)} was skipped ({why})" for j, why in layout.aside.items()
     ]
     return tuple(found)
-
-
-def _open_directory(path: Path, block_bytes: int) -> Source:
-    files = sorted(
-        file
-        for file in path.iterdir()
-        if file.suffix.lower() in PARQUET and not file.name.startswith((".", "_"))
-    )
-    if not files:
-        raise ValueError(
-            f"{path} is a folder without Parquet files (.parquet, .pq): name a file in it."
-        )
-    return _joined([_open_path(file, block_bytes) for file in files], [str(file) for file in files])
 
 
 def _joined(parts: list[Source], labels: list[str]) -> Source:
@@ -389,6 +360,10 @@ def _open_iterable(X: Iterable[Any]) -> Source:
 def _checked_blocks(items: Iterable[Any], n_features: int, names: list[str] | None) -> Blocks:
     for index, item in enumerate(items):
         block = _as_block(item, f"block {index}")
-        _check_width(block, index, n_features)
+        if block.shape[1] != n_features:
+            raise UnusableData(
+                f"block {index} has {block.shape[1]} columns, but block 0 has {n_features}: all "
+                "blocks must have the same columns."
+            )
         _check_finite(block, f"block {index}", 0, names)
         yield block

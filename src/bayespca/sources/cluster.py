@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.io.packages import need
 
 from .records import Delayed
@@ -29,7 +29,9 @@ def computed(*delayed: Delayed) -> tuple[Any, ...]:
 
     BLAS keeps to one thread where tasks run on threads of this process: they share its cores.
     """
-    watch, client = _WATCH.get(), _client()
+    watch = _WATCH.get()
+    owner = getattr(dask_module("base").get_scheduler(), "__self__", None)
+    client = owner if hasattr(owner, "scatter") else None
     with _explained(), one_blas_thread(), dask_module("config").set(LARGE_GRAPH):
         if watch is None or client is None:
             return tuple(dask_module("base").compute(*delayed))
@@ -56,13 +58,6 @@ def kept(delayed: Sequence[Delayed]) -> list[Delayed]:
     persist = dask_module("base").persist
     with _explained(), one_blas_thread(), dask_module("config").set(LARGE_GRAPH):
         return list(persist(*delayed))
-
-
-def _client() -> Any:
-    """The client of the cluster that would compute now, or None."""
-    schedule = dask_module("base").get_scheduler()
-    owner = getattr(schedule, "__self__", None)
-    return owner if hasattr(owner, "scatter") else None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.places import taken
-from bayespca.arrays.types import Array, DType, FloatArray, Numbers, Sparse
+from bayespca.arrays.types import Array, DType, FloatArray, Numbers
 
 from .data import Where, where_of
 
@@ -37,9 +37,16 @@ def constant_columns(X: Array, *, center: bool) -> NDArray[np.intp]:
     It looks closely only at columns that agree in three rows, or of which a sparse matrix stores
     all entries or none: most data have no such columns.
     """
-    if where_of(X) is Where.SPARSE:
-        return _constant_sparse_columns(X, center=center)
     n = int(X.shape[0])
+    if where_of(X) is Where.SPARSE:
+        columns = X.tocsc()
+        filled = np.diff(columns.indptr)
+        some = np.flatnonzero((filled == 0) | (filled == n))
+        if not some.size:
+            return some
+        few = columns[:, some]
+        low, high = (row.toarray().ravel() for row in (few.min(axis=0), few.max(axis=0)))
+        return some[is_constant(low, high, center=center)]
     # Slices: taking rows by index would copy all of an array in column-major order.
     few = array_namespace(X).stack([X[row, :] for row in (0, n // 2, n - 1)])
     candidates = np.flatnonzero(_are_constant(few, center=center))
@@ -51,20 +58,6 @@ def constant_columns(X: Array, *, center: bool) -> NDArray[np.intp]:
 def _are_constant(X: Array, *, center: bool) -> NDArray[np.bool_]:
     xp = array_namespace(X)
     return to_numpy(is_constant(xp.min(X, axis=0), xp.max(X, axis=0), center=center))
-
-
-def _constant_sparse_columns(X: Sparse, *, center: bool) -> NDArray[np.intp]:
-    columns = X.tocsc()
-    filled = np.diff(columns.indptr)
-    some = np.flatnonzero((filled == 0) | (filled == X.shape[0]))
-    if not some.size:
-        return some
-    low, high = (row.toarray().ravel() for row in _sparse_extremes(columns[:, some]))
-    return some[is_constant(low, high, center=center)]
-
-
-def _sparse_extremes(X: Sparse) -> tuple[Sparse, Sparse]:
-    return X.min(axis=0), X.max(axis=0)
 
 
 def varies_beyond_rounding(

@@ -36,28 +36,11 @@ def partitioned(X: Input, *, wide: bool = True) -> Partitions:
     """
     if is_dask_table(X):
         return _of_table(X)
-    if is_dask(X) and hasattr(type(X), "chunks") and hasattr(type(X), "to_delayed"):
-        return _of_array(X, wide=wide)
-    raise TypeError(
-        f"a Dask {type(X).__name__} is neither an array nor a table: give a two-dimensional Dask "
-        "array or a Dask DataFrame."
-    )
-
-
-def as_partitions(X: Numbers) -> Partitions:
-    """An array in memory as partitions, cut up as Dask would."""
-    return partitioned(dask_module("array").from_array(X))
-
-
-def _of_array(X: Input, *, wide: bool) -> Partitions:
-    _check_array(X)
-    rows = _rows_of(X)
-    n, p = X.shape
-    is_wide = wide and not np.isnan(n) and n < p
-    return replace(rows, columns=_rows_of(X.T)) if is_wide else rows
-
-
-def _check_array(X: Input) -> None:
+    if not (is_dask(X) and hasattr(type(X), "chunks") and hasattr(type(X), "to_delayed")):
+        raise TypeError(
+            f"a Dask {type(X).__name__} is neither an array nor a table: give a two-dimensional "
+            "Dask array or a Dask DataFrame."
+        )
     if X.ndim != 2:
         raise ValueError(
             f"the Dask array has {X.ndim} dimension{'s' * (X.ndim != 1)}, but must have two: rows "
@@ -65,11 +48,20 @@ def _check_array(X: Input) -> None:
         )
     if X.dtype is None or X.dtype.kind not in "fbiu":
         raise ValueError(f"the Dask array is of type {X.dtype}: only real numbers can be analysed.")
-    if np.isnan(X.shape[1]):
+    n, p = X.shape
+    if np.isnan(p):
         raise ValueError(
             "the number of columns of the Dask array is not known: call its compute_chunk_sizes() "
             "first."
         )
+    rows = _rows_of(X)
+    is_wide = wide and not np.isnan(n) and n < p
+    return replace(rows, columns=_rows_of(X.T)) if is_wide else rows
+
+
+def as_partitions(X: Numbers) -> Partitions:
+    """An array in memory as partitions, cut up as Dask would."""
+    return partitioned(dask_module("array").from_array(X))
 
 
 def rows_joined(X: Input) -> Any:
@@ -81,13 +73,11 @@ def rows_joined(X: Input) -> Any:
         return X.rechunk({1: -1})
     row_bytes = max(X.shape[1] * X.dtype.itemsize, 1)
     most = max(JOINED_BYTES // row_bytes, 1)
-    split = [part for height in heights for part in _split(int(height), most)]
+    split: list[int] = []
+    for height in map(int, heights):
+        n = max(-(-height // most), 1)
+        split += [height * (i + 1) // n - height * i // n for i in range(n)]
     return X.rechunk({0: tuple(split), 1: -1})
-
-
-def _split(height: int, most: int) -> list[int]:
-    n = max(-(-height // most), 1)
-    return [height * (i + 1) // n - height * i // n for i in range(n)]
 
 
 def _rows_of(X: Input) -> Partitions:
@@ -105,11 +95,8 @@ def _rows_of(X: Input) -> Partitions:
 def _is_persisted(X: Input) -> bool:
     """Whether an array depends on results that workers keep: optimising its graph loses them."""
     layers = [layer for layer in X.dask.layers.values() if layer.is_materialized()]
-    return any(_is_future(value) for layer in layers for value in layer.values())
-
-
-def _is_future(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "distributed"
+    kinds = (type(value) for layer in layers for value in layer.values())
+    return any(kind.__module__.partition(".")[0] == "distributed" for kind in kinds)
 
 
 def _of_table(X: Input) -> Partitions:

@@ -7,6 +7,7 @@ noise, so models leave them out and put them back as what they are, combinations
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -253,8 +254,10 @@ def _sums(X: Array, table: _Standardised, rest: Index, copies: list[_Relation]) 
     rest = rest[np.lexsort((table.Z[0, rest], -table.size[rest]))]
     Z = table.Z[:, rest]
     nothing = max(EXACT, table.rounding)
-    if _are_independent(Z, 10 * nothing):
-        return []
+    # A quick test: each column has something of its own given those before it.
+    with suppress(LinAlgError):
+        if np.diag(cholesky(Z.T @ Z, lower=True, check_finite=False)).min() > 10 * nothing:
+            return []
     _, R, order = qr(Z, mode="economic", pivoting=True)
     rank = int(np.count_nonzero(np.abs(np.diag(R)) > nothing * np.sqrt(rest.size)))
     if rank == rest.size:
@@ -291,15 +294,6 @@ def _total(
             others = np.flatnonzero((weights != 0) & (rest != rest[j]))
             return _confirmed(X, table, int(rest[j]), rest[others], -weights[others] / weights[j])
     return None
-
-
-def _are_independent(Z: FloatArray, nothing: float) -> bool:
-    """Whether each column has something of its own given those before it, by a quick test."""
-    try:
-        L = cholesky(Z.T @ Z, lower=True, check_finite=False)
-    except LinAlgError:
-        return False
-    return bool(np.diag(L).min() > nothing)
 
 
 def _reduced(N: FloatArray, size: FloatArray, small: float) -> Iterator[tuple[int, FloatArray]]:

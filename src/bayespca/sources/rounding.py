@@ -87,7 +87,12 @@ def _of_ties(rows: FloatArray) -> FloatArray:
 
 def _of_grid(rows: FloatArray) -> FloatArray:
     """δ²/12 of each column, δ its least gap; infinite where its numbers are on no grid."""
-    ordered = np.sort(_filled(rows), axis=0)
+    holes = np.isnan(rows)
+    if holes.any():
+        # Each column's first known number adds nothing.
+        first = np.nan_to_num(rows[np.argmin(holes, axis=0), np.arange(rows.shape[1])])
+        rows = np.where(holes, first, rows)
+    ordered = np.sort(rows, axis=0)
     gaps = np.diff(ordered, axis=0)
     step = np.where(gaps > 0, gaps, np.inf).min(axis=0, initial=np.inf)
     step = np.where(np.isfinite(step), step, 1.0)
@@ -161,13 +166,3 @@ def _variances(rows: FloatArray) -> FloatArray:
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, rows, 0.0).sum(axis=0) / count
     return np.asarray((np.where(known, rows - mean, 0.0) ** 2).sum(axis=0) / count)
-
-
-def _filled(rows: FloatArray) -> FloatArray:
-    """Rows with the holes of each column filled by its first known number."""
-    holes = np.isnan(rows)
-    if not holes.any():
-        return rows
-    first = np.argmin(holes, axis=0)
-    known = np.nan_to_num(rows[first, np.arange(rows.shape[1])])
-    return np.where(holes, known, rows)

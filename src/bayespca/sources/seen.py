@@ -12,7 +12,7 @@ from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, Numbers
 from bayespca.spectrum.records import Status
 
-from .errors import UnusableData
+from .checks import UnusableData
 
 Counts = NDArray[np.int64]
 

@@ -1,20 +1,21 @@
-"""Map over blocks and reduce in a tree: layers of Dask's graph, all of them lazy."""
+"""Map over blocks and reduce in a tree: layers of Dask's graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeAlias
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.types import Input, Numbers
 
-from .checks import Expected, block_of
-from .cluster import dask_module
-from .errors import UnusableData
+from .checks import Expected, UnusableData, block_of
+from .cluster import computed, dask_module
 from .records import DaskArray, Delayed, Partitions
 
 # A function that workers call on a block or on earlier results; one that merges two of its results;
@@ -25,6 +26,8 @@ Task: TypeAlias = tuple[Any, ...]
 
 # Number of results that one task merges: few enough for a worker's memory.
 FAN_IN = 8
+
+Total = TypeVar("Total")
 
 
 def mapped(
@@ -60,6 +63,50 @@ def reduced(parts: Sequence[Delayed], merge: Merging, *, fan_in: int = FAN_IN) -
         groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]
         level = layer(_name(merge), [(task, *group) for group in groups])
     return level[0]
+
+
+def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: object) -> Total:
+    """The total over all blocks of what `sums` returns for each."""
+    found: Total = computed(reduced(mapped_parts(sums, blocks, broadcast=given), added))[0]
+    return found
+
+
+def added(first: Total, second: Total) -> Total:
+    """Add sums over some rows and over the next ones: numbers, arrays, lists, or tuples of them."""
+    if isinstance(first, tuple):
+        merged = [added(a, b) for a, b in zip(first, second, strict=True)]  # type: ignore[call-overload]
+        return type(first)(*merged) if hasattr(first, "_fields") else tuple(merged)  # type: ignore[return-value]
+    return first + second  # type: ignore[operator]
+
+
+class SomeRows(NamedTuple):
+    """Rows, their places among all rows, and whether they are all of them."""
+
+    rows: NDArray[Any]
+    places: NDArray[np.intp]
+    are_all: bool
+
+
+def every_nth(X: Partitions, step: int) -> SomeRows:
+    """Every `step`-th row; counted within each block where heights are not known."""
+    starts = first_of_blocks(X.offsets or [0] * len(X.chunks), step)
+    found = computed(*mapped(X, _every_nth, step, each=[starts]))
+    begins = accumulate((length for length, _ in found), initial=0)
+    places = [
+        begin + np.arange(start, length, step)
+        for begin, start, (length, _) in zip(begins, starts, found, strict=False)
+    ]
+    rows = np.concatenate([rows for _, rows in found])
+    return SomeRows(rows, np.concatenate(places), step == 1)
+
+
+def first_of_blocks(offsets: Sequence[int], step: int) -> list[int]:
+    """Place in each block of the first row whose number is a multiple of the step."""
+    return [-offset % step for offset in offsets]
+
+
+def _every_nth(block: NDArray[Any], start: int, step: int) -> tuple[int, NDArray[Any]]:
+    return len(block), block[start::step].copy()
 
 
 def array_of_rows(

@@ -25,8 +25,7 @@ from bayespca.sources.cluster import computed
 from bayespca.sources.cluster import kept as held
 from bayespca.sources.records import Partitions
 from bayespca.sources.seen import little_known, seen
-from bayespca.sources.sums import added
-from bayespca.sources.tasks import mapped, reduced
+from bayespca.sources.tasks import added, mapped, reduced
 from bayespca.spectrum.records import Status
 
 Mask = NDArray[np.bool_]

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import row_blocks, to_numpy
+from bayespca.arrays.packing import with_ones
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Decomposition
-from bayespca.lowrank.drawing import with_ones
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import sorted_by_pattern

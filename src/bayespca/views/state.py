@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.packing import with_ones
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
-from bayespca.lowrank.drawing import with_ones
 from bayespca.lowrank.factors import inverse
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import Columns, RowSums, sums_over_rows

@@ -74,7 +74,11 @@ def orthonormal(image: Array, gram: Array, floor: float) -> tuple[Array, Array]:
     if R is not None:
         return R, cast(inverse, image.dtype) @ image
     if isinstance(image, Distant):
-        return _by_triangle(image, floor)
+        # Q would be as tall. Small directions come out with rounding errors of the large ones,
+        # which a second call removes.
+        _, sizes, right = np.linalg.svd(image.triangle())
+        keep = sizes > floor
+        return right[keep].T * sizes[keep], (right[keep] / sizes[keep, None]) @ image
     Q, R = array_namespace(image).linalg.qr(image.T)
     left, sizes, right = np.linalg.svd(to_numpy(R).astype(np.float64))
     keep = sizes > floor
@@ -106,13 +110,3 @@ def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]
     squares = to_numpy(xp.linalg.eigvalsh(gram))
     good = squares[0] > max(least * squares[-1], floor**2)
     return (R, inverse) if good else (None, None)
-
-
-def _by_triangle(image: Distant, floor: float) -> tuple[FloatArray, Array]:
-    """`orthonormal` without Q, which would be as tall: directions of the image over their sizes.
-
-    Small directions come out with rounding errors of the large ones, which a second call removes.
-    """
-    _, sizes, right = np.linalg.svd(image.triangle())
-    keep = sizes > floor
-    return right[keep].T * sizes[keep], (right[keep] / sizes[keep, None]) @ image

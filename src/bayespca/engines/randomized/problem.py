@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv
 
 from bayespca.arrays.namespaces import eps, on_accelerator
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.records import Decomposition, Operator, Plan
 from bayespca.spectrum.records import Solution, Spectrum, n_with_room
 from bayespca.spectrum.tolerances import SLACK_OF_SPECTRUM
-
-from .chance import Chance
 
 # Full steps before the first look: confidence is hardly ever reached sooner. On an accelerator as
 # many as noise would need, within bounds.
@@ -140,6 +138,39 @@ class RandomizedProblem:
         )
 
 
-def leading(holds: NDArray[np.bool_]) -> int:
-    """Number of entries before the first that is False."""
-    return int(holds.size if holds.all() else np.argmin(holds))
+@dataclass(frozen=True)
+class Chance:
+    """Probability that a singular value was missed, given the largest Ritz value left.
+
+    `ratio` is γ²/θ², the square of the smallest value that must not be missed over that of the Ritz
+    value; `n_spent` and `log_damping` are the products and the growth that settled vectors cost.
+    """
+
+    ratio: float
+    block: int
+    n_directions: int
+    n_candidates: float
+    max_miss: float
+    n_spent: float
+    log_damping: float
+
+    @property
+    def _shape(self) -> tuple[float, float]:
+        return 0.5 * self.block, 0.5 * max(self.n_directions - 1, 1)
+
+    @property
+    def _rate(self) -> float:
+        """Growth per product, as a logarithm."""
+        return float(np.arcsinh(np.sqrt(max(self.ratio - 1, 0.0))))
+
+    def missed_after(self, n_products: int) -> float:
+        """An upper bound on the probability, after this many products with a full block."""
+        exponent = max(n_products - self.n_spent, 0.0) * min(self._rate, 50.0)
+        growth = np.sinh(min(exponent, 300.0)) * np.exp(self.log_damping)
+        return min(1.0, self.n_candidates * float(betainc(*self._shape, 1 / (1 + growth**2))))
+
+    def products_needed(self) -> float:
+        """Number of products it takes to be sure, if the Ritz value stays."""
+        level = float(betaincinv(*self._shape, min(self.max_miss / self.n_candidates, 1.0)))
+        growth = np.sqrt(1 / level - 1) * np.exp(-self.log_damping)
+        return self.n_spent + float(np.arcsinh(growth)) / max(self._rate, 1e-9)

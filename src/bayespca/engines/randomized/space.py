@@ -1,6 +1,8 @@
-"""The Krylov space, which grows in place."""
+"""The Krylov space, which grows in place, and its Ritz triplets, which approximate those of A."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from array_api_compat import device
@@ -17,12 +19,10 @@ from bayespca.arrays.namespaces import (
     triangular_inverse,
 )
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.engines.basis import StoredBasis
-from bayespca.engines.records import Basis, Operator
+from bayespca.engines.records import Basis, Operator, StoredBasis
 
 from .orthonormal import gram_of, orthonormal, projected, singular
 from .problem import RandomizedProblem
-from .ritz import Ritz
 
 # Growth before the next look, as a share of the estimated way and of the size. On an accelerator a
 # look takes as long as a step.
@@ -35,6 +35,20 @@ NARROW = 8
 # Largest distance of the Gram matrix of rows from the identity at which a second Cholesky factor
 # makes them orthonormal to full precision.
 NEARLY_ORTHONORMAL = 0.1
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """Singular values of B in decreasing order, and right vectors as rows on the device of B.
+
+    `leak` is the norm of their part in the frontier. `counts` estimates how many singular values
+    of A each stands for, from its weight in the random start.
+    """
+
+    values: FloatArray
+    right: Array
+    leak: FloatArray
+    counts: FloatArray
 
 
 class Space:
@@ -103,7 +117,10 @@ class Space:
             self.B = xp.concat([xp.concat(column) for column in columns], axis=1)
             self.left.append(left)
             self.right.append(right)
-        self._turn_to_newest()
+        # Bring forward the newest part of the frontier, to which this step led.
+        self.width = min(self.width, self.frontier)
+        if 0 < self.width < self.frontier:
+            self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
 
     def _extended(self, basis: Basis, image: Array) -> tuple[Array, Array, Array]:
         """C, R and new rows, orthonormal to the basis, with image = C·basis + R·new.
@@ -114,20 +131,17 @@ class Space:
             image = image / self.unit
         along, image = projected(image, basis.rows)
         gram = gram_of(image)
-        self._see(along, gram)
+        if gram.shape[0]:
+            # The norm of A, from a product with vectors of length one.
+            xp = array_namespace(gram)
+            squares = xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1)
+            self.norm = max(self.norm, float(xp.max(squares)) ** 0.5)
         beyond, image = orthonormal(image, gram, self.rounding)
         # Again, with rows of length one, so that small directions come out as clean as large ones.
         again, image = projected(image, basis.rows)
         along = along + beyond @ again
         turn, image = orthonormal(image, gram_of(image), 0.5)
         return along, beyond @ turn, image
-
-    def _see(self, along: Array, gram: Array) -> None:
-        """Update the norm of A from a product with vectors of length one."""
-        if gram.shape[0]:
-            xp = array_namespace(gram)
-            squares = xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1)
-            self.norm = max(self.norm, float(xp.max(squares)) ** 0.5)
 
     @property
     def rounding(self) -> float:
@@ -170,12 +184,6 @@ class Space:
         self.right.replace(first, to_namespace(rotation, rows) @ rows)
         self.B[:, first:] = self.B[:, first:] @ to_namespace(rotation.T, self.B)
 
-    def _turn_to_newest(self) -> None:
-        """Bring forward the newest part of the frontier, to which the last step led."""
-        self.width = min(self.width, self.frontier)
-        if 0 < self.width < self.frontier:
-            self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
-
 
 class DoubtfulError(ArithmeticError):
     """Rows that should be orthonormal are not: they have to be made so with more care."""
@@ -211,19 +219,15 @@ class HastySpace(Space):
         again, image = projected(cast(inverse, image.dtype) @ image, basis.rows)
         second = gram_of(image)
         turn = hasty_cholesky(second)
-        self._remember(along, gram, inverse, second)
-        image = cast(triangular_inverse(turn), image.dtype) @ image
-        return along + beyond @ again, beyond @ turn, image
-
-    def _remember(self, along: Array, gram: Array, inverse: Array, second: Array) -> None:
-        """Store what `ritz` checks: the square of the norm seen, a bound on that of the smallest
-        direction, and how far the rows are from orthonormal.
-        """
+        # `ritz` checks the square of the norm seen, a bound on that of the smallest direction, and
+        # how far the rows are from orthonormal.
         xp = array_namespace(gram)
         largest = xp.max(xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1))
         identity = xp.eye(second.shape[0], dtype=second.dtype, device=device(second))
         off = xp.linalg.matrix_norm(second - identity)
         self._evidence.append(xp.stack([largest, 1.0 / xp.sum(inverse**2), off]))
+        image = cast(triangular_inverse(turn), image.dtype) @ image
+        return along + beyond @ again, beyond @ turn, image
 
     def ritz(self) -> Ritz:
         largest, smallest, off = to_numpy(array_namespace(self.B).stack(self._evidence)).T

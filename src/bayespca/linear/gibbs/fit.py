@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.arrays.types import Matrices, Matrix, Stacks
 from bayespca.inference.chains import Schedule, kept_states
 from bayespca.inference.loop import Callback, Info

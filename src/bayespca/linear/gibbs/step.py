@@ -20,9 +20,9 @@ import numpy as np
 from scipy.linalg.lapack import dtrtrs
 from scipy.special import gammaln
 
+from bayespca.arrays.packing import wishart_root
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.chains import slice_sampled
-from bayespca.lowrank.drawing import wishart_root
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum.records import Spectrum, samples
 from bayespca.spectrum.solving import solve

@@ -19,8 +19,13 @@ from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import from_solution
 from bayespca.lowrank.records import NoiseFound, PCAFit, PCAPosterior
-from bayespca.lowrank.scales import learned, most_likely, nats_per_component, probability_of_outlier
-from bayespca.lowrank.tails import Tails
+from bayespca.lowrank.scales import (
+    Tails,
+    learned,
+    most_likely,
+    nats_per_component,
+    probability_of_outlier,
+)
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 

@@ -19,10 +19,8 @@ from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.map_reduce import fan_in
 from bayespca.sources.cluster import computed, kept
-from bayespca.sources.fetching import first_of_blocks
 from bayespca.sources.records import Delayed, Partitions
-from bayespca.sources.sums import added
-from bayespca.sources.tasks import mapped, mapped_parts, reduced
+from bayespca.sources.tasks import added, first_of_blocks, mapped, mapped_parts, reduced
 
 from .cells import CellTable, mean_of, step_of_sample
 from .data import NoisyTable, Solve, TableWithGram, Whitened, Whitening, forms_of_rows

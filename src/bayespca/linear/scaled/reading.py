@@ -20,13 +20,13 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram, map_reduce, streaming
 from bayespca.engines.moments import RunningMoments, scatter_of
 from bayespca.engines.records import Decomposition
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.columns import column_scales, rescaled_columns
 from bayespca.sources.constant import constant_columns, varies_beyond_rounding
 from bayespca.sources.data import Where, where_of
-from bayespca.sources.errors import UnusableData
-from bayespca.sources.fetching import every_nth
 from bayespca.sources.records import Partitions
 from bayespca.sources.rounding import ROWS, rounding_variances
+from bayespca.sources.tasks import every_nth
 
 from .cells import GRAM, CellTable, centred_sums, is_float64, mean_of
 from .data import GramTable, NoisyTable

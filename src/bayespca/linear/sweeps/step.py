@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.linear.fit import Decomposed
-from bayespca.lowrank.factors import Factors, inverse, rows_given
-from bayespca.lowrank.moments import FactorMoments
+from bayespca.lowrank.factors import FactorMoments, Factors, inverse, rows_given
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.noise_law import largest_singular_value
 from bayespca.spectrum.records import Moments

@@ -26,16 +26,14 @@ from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observing import observed, units
 from bayespca.lowrank.recognising import digests
+from bayespca.sources.checks import UnusableData
 from bayespca.sources.cluster import computed
 from bayespca.sources.cluster import kept as held
 from bayespca.sources.data import Where, where_of
-from bayespca.sources.errors import UnusableData
-from bayespca.sources.fetching import every_nth
 from bayespca.sources.records import Partitions
 from bayespca.sources.rounding import ROWS, rounding_variances
 from bayespca.sources.seen import Seen, little_known, seen
-from bayespca.sources.sums import added
-from bayespca.sources.tasks import mapped, reduced
+from bayespca.sources.tasks import added, every_nth, mapped, reduced
 from bayespca.spectrum.records import Status
 
 # Logarithms of errors that differ by less are equal.

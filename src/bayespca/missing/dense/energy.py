@@ -13,9 +13,8 @@ from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import times
 from bayespca.arrays.places import at, brought
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.factors import FactorMoments, Factors
 from bayespca.lowrank.holes import IncompleteRows
-from bayespca.lowrank.moments import FactorMoments
 from bayespca.lowrank.rows import Columns, RowSums, log_precision_along
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, LOG_2PI, VANISHED
 

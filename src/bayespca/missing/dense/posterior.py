@@ -16,8 +16,13 @@ from bayespca.lowrank.holes import IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import NoiseFound
 from bayespca.lowrank.rows import Columns, sums_over_rows
-from bayespca.lowrank.scales import Scales, nats_per_component, probability_of_outlier
-from bayespca.lowrank.tails import NORMAL, Tails
+from bayespca.lowrank.scales import (
+    NORMAL,
+    Scales,
+    Tails,
+    nats_per_component,
+    probability_of_outlier,
+)
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
 
 from .data import HolesTable

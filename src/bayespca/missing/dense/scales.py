@@ -24,9 +24,7 @@ from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.cells import CellScales
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import NoiseModel
-from bayespca.lowrank.scales import Scales, given
-from bayespca.lowrank.tails import Tails
-from bayespca.lowrank.unit_scales import at_unit_scale
+from bayespca.lowrank.scales import Scales, Tails, at_unit_scale, given
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 Estimate = Callable[[FloatArray, FloatArray], Scales]

@@ -23,7 +23,7 @@ from bayespca.lowrank.cells import given_cells
 from bayespca.lowrank.covariance import CovarianceChart, CovarianceEM, RowNormal, row_normal
 from bayespca.lowrank.filling import Filled
 from bayespca.lowrank.holes import Holes, IncompleteRows, floats
-from bayespca.lowrank.rows import Columns, latent_means, suited_blocks
+from bayespca.lowrank.rows import Columns, device_blocks, latent_means
 from bayespca.lowrank.scales import FAR
 from bayespca.spectrum.solving import solve
 
@@ -90,7 +90,7 @@ def _rest(data: Holes, columns: Columns, root: FloatArray | None) -> Array:
     right, a = at(rest, columns.b.T), latent_means(replace(data, values=rest), columns)
     if data.unweighted is not None:
         rest = data.unweighted / over
-    for block in suited_blocks(data, columns.rank):
+    for block in device_blocks(data, columns.rank):
         ones = xp.ones_like(rest[block.rows, :1])
         counts = ones if block.weights is None else at(rest, block.weights.root)[:, None]
         both = xp.concat([a[block.rows, :], counts], axis=1)

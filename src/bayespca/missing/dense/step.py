@@ -28,18 +28,17 @@ import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, device, to_numpy
 from bayespca.arrays.packing import packed, turned
+from bayespca.arrays.parallel import beside
 from bayespca.arrays.places import at, brought
-from bayespca.arrays.threads import beside
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.inference.loop import Info
-from bayespca.inference.rounding import is_rounding
+from bayespca.inference.loop import Info, is_rounding
+from bayespca.lowrank.cell_weights import squares_of_cells
 from bayespca.lowrank.cells import best_cells
+from bayespca.lowrank.factors import FactorMoments
 from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
 from bayespca.lowrank.kernels import given_gram
-from bayespca.lowrank.moments import FactorMoments
 from bayespca.lowrank.rows import RowMisfits, RowSums, misfits_of_rows, sums_over_rows
 from bayespca.lowrank.scales import Scales
-from bayespca.lowrank.weighing import squares_of_cells
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .energy import Before, Parts, Turn, with_best_noise, with_components_that_pay

@@ -20,8 +20,7 @@ from bayespca.arrays.types import FloatArray, Identifiers, Numbers
 from bayespca.inference.digest import fingerprint
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Delayed
-from bayespca.sources.sums import total_over
-from bayespca.sources.tasks import mapped_parts
+from bayespca.sources.tasks import mapped_parts, total_over
 
 from .cells import RatingsSide
 from .data import (

@@ -23,8 +23,7 @@ from bayespca.arrays.types import FloatArray, Vector
 from bayespca.inference.accelerating import StatePoint
 from bayespca.inference.loop import Info
 from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
-from bayespca.lowrank.factors import Factors
-from bayespca.lowrank.moments import FactorMoments
+from bayespca.lowrank.factors import FactorMoments, Factors
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHED
 

@@ -33,8 +33,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from bayespca.arrays.packing import wishart_root
 from bayespca.arrays.types import FloatArray, Matrix, Vector
-from bayespca.lowrank.drawing import wishart_root
 from bayespca.missing.ratings.kernels import MANY
 
 from .features import Features, Rated, products

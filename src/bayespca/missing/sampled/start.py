@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayespca.arrays.packing import unpacked
+from bayespca.arrays.packing import normal_vectors, unpacked
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.drawing import normal_vectors
 from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
 
 from .data import FeaturedRatings

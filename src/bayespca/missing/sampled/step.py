@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespca.arrays.packing import unpacked
-from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.parallel import one_blas_thread
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.inference.loop import Info
 from bayespca.missing.ratings.cells import RatingsSide

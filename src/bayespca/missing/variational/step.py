@@ -21,8 +21,7 @@ import numpy as np
 
 from bayespca.arrays.packing import inverses
 from bayespca.arrays.types import FloatArray
-from bayespca.inference.loop import Info
-from bayespca.inference.rounding import is_rounding
+from bayespca.inference.loop import Info, is_rounding
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import RowSums, sums_over_rows
 from bayespca.lowrank.variational import (

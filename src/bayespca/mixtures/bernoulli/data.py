@@ -9,7 +9,7 @@ import numpy as np
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 from bayespca.sources.seen import seen_in
 from bayespca.spectrum.records import Status
 

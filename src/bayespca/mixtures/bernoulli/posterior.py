@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Matrix, Vector
-from bayespca.sources.binary import BinaryCells
+from bayespca.sources.data import BinaryCells
 from bayespca.spectrum.tolerances import LEAST_PROBABILITY
 
 from .data import BernoulliRows

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.arrays.types import DOUBLE, FloatArray, Vector
-from bayespca.inference.fitting import Settled, finished, settle
+from bayespca.inference.fitting import Looping, Settled, finished, settle
 from bayespca.inference.loop import Info, Run
-from bayespca.inference.looping import Looping
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.noise_models import ISOTROPIC, PER_FEATURE

@@ -20,7 +20,7 @@ from bayespca.spectrum.tolerances import LOG_2PI
 from .cells import log_ratio_of_gammas
 from .holes import Holes, floats
 from .rows import Columns, misfits_of_rows, updater
-from .tails import Tails
+from .scales import Tails
 
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 
