@@ -240,7 +240,7 @@ def relearned(
     found: Sites,
     shared: Callable[[tuple[Matrix, ...]], tuple[Matrix, ...]] | None = None,
 ) -> tuple[tuple[Matrix, ...], Sites]:
-    """Improved parameters of likelihoods, and the sites under them; other columns keep theirs.
+    """Improved parameters of likelihoods, and the sites under them.
 
     `shared` returns parameters of which some are made equal.
     """
@@ -254,12 +254,19 @@ def relearned(
     cells = cells.updated(of_columns)
     if shared is not None:
         cells = cells.at(shared(cells.parameters))
+    return cells.parameters, evaluated_where_learned(rows, columns, cells, found)
+
+
+def evaluated_where_learned(
+    rows: Normals, columns: Normals, cells: TableCells, found: Sites
+) -> Sites:
+    """Sites after the parameters of likelihoods have changed; other columns keep theirs."""
     learned = cells.learned_columns
     if learned.all():
-        return cells.parameters, evaluated_all(rows, columns, cells)
+        return evaluated_all(rows, columns, cells)
     new = found.copy()
     new.put((EVERY, learned), evaluated_all(rows, columns[learned], cells.part(EVERY, learned)))
-    return cells.parameters, new
+    return new
 
 
 # --- coordinates and priors --------------------------------------------------------------------

@@ -22,7 +22,7 @@ from bayespca.arrays.checks import are_finite, check_sizes
 from bayespca.arrays.packing import packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix
 
-from .modes import mode_product, size_without, times, times_along, unfolded
+from .modes import mode_product, size_without, times, unfolded
 
 Index = NDArray[np.intp]
 
@@ -116,10 +116,9 @@ class KroneckerCore:
         """⟨G₍ₙ₎(⊗_{m≠n} Xₘ)G₍ₙ₎ᵀ⟩ for symmetric Xₘ."""
         of_mean = unfolded(times(self.mean, weights, skip=n), n) @ unfolded(self.mean, n).T
         along = [
-            None if m == n else np.einsum("ah,ab,bh->h", Q, X, Q)
-            for m, (Q, X) in enumerate(zip(self.bases, weights, strict=True))
+            np.einsum("ah,ab,bh->h", Q, X, Q) for Q, X in zip(self.bases, weights, strict=True)
         ]
-        spread = unfolded(times_along(self.spread, along), n).sum(axis=1)
+        spread = unfolded(_scaled(self.spread, along, skip=n), n).sum(axis=1)
         return np.asarray(of_mean + (self.bases[n] * spread) @ self.bases[n].T)
 
     def squares(self) -> FloatArray:
@@ -200,6 +199,14 @@ class DenseCore:
 
 
 Core = KroneckerCore | DenseCore
+
+
+def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
+    """T times vₘ along each mode except one, in NumPy: `times_along` takes longer to dispatch."""
+    for m, vector in enumerate(vectors):
+        if m != skip:
+            T = T * vector.reshape(-1, *(1,) * (T.ndim - 1 - m))
+    return T
 
 
 def spread_of_cells(rows: Sequence[TuckerRows], core: Core) -> FloatArray:
