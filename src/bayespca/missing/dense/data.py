@@ -55,18 +55,6 @@ class Errors:
     columns: FloatArray | None = None
     cells: FloatArray | None = None
 
-    def arranged(
-        self, rows: NDArray[np.intp], columns: NDArray[np.bool_], order: NDArray[np.intp]
-    ) -> Errors:
-        """The errors of some rows and columns, with the rows in the given order."""
-        places = rows[order]
-        return replace(
-            self,
-            rows=None if self.rows is None else self.rows[places],
-            columns=None if self.columns is None else self.columns[columns],
-            cells=None if self.cells is None else self.cells[places][:, columns],
-        )
-
 
 def known_errors(S: FloatArray, seen: NDArray[np.bool_]) -> Errors:
     """Errors from standard deviations (n, p), which are positive and finite in observed cells."""
@@ -193,7 +181,14 @@ def holes_table(
     assert isinstance(table.rows, Holes)
     assert table.kept is not None
     errors = known_errors(np.asarray(error_std, dtype=np.float64), ~np.isnan(X))
-    errors = errors.arranged(np.flatnonzero(table.kept), table.live, table.rows.order)
+    # Errors of the rows and columns that take part, in their order.
+    places, columns = np.flatnonzero(table.kept)[table.rows.order], table.live
+    errors = replace(
+        errors,
+        rows=None if errors.rows is None else errors.rows[places],
+        columns=None if errors.columns is None else errors.columns[columns],
+        cells=None if errors.cells is None else errors.cells[places][:, columns],
+    )
     return replace(table, errors=errors, rows=replace(table.rows, known=errors.cells))
 
 

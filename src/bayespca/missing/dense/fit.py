@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -139,17 +138,18 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         begun = sorted(begun, key=lambda state: state.rank)
         most, best = 2 * begun[0].rank + MORE, self.to_beat
         runs: list[Run[DenseState]] = []
-        short = partial(
-            run,
-            lambda state: self.step(state, data),
-            max_iter=WARMING,
-            tol=CALM_ENOUGH,
-            chart=self.chart(data),
-        )
         for state in begun:
             fixed = self.keeps_all or self.exactly
             less = state.without_weakest(0 if fixed else max(state.rank - most, 0))
-            runs.append(short(less, callback=given_up(best)))
+            found = run(
+                lambda state: self.step(state, data),
+                less,
+                max_iter=WARMING,
+                tol=CALM_ENOUGH,
+                callback=given_up(best),
+                chart=self.chart(data),
+            )
+            runs.append(found)
             best = min(best, best_of(runs).free_energy)
         return best_of(runs).state
 

@@ -45,7 +45,7 @@ class RatingsDraws:
 
     There are rows (draw, n, K), columns (draw, m, K), their weights and priors, noise precisions,
     and ν of the weights of rows and columns, which is 0 if all cells have the same noise.
-    `row_implicit` (draw, m, K) and `row_centre` (m,) are y and f̄ of `implicit`; they are empty
+    `row_implicit` (draw, m, K) and `row_centre` (m,) are y and f̄ of `prior`; they are empty
     without implicit feedback. `row_spread` and `column_spread` (draw, K, K) add to Λ⁻¹ for rows and
     columns of which nothing is known; they may be empty. `drift` is None if times are unknown.
     """

@@ -137,12 +137,9 @@ class Rated:
             found.append(scipy.sparse.csr_array(parts, shape=(high - low, m)))
         return found
 
-    def raw(self, y: FloatArray) -> FloatArray:
-        """Σⱼ yⱼ/√Nᵢ over the columns that row i has rated (n, K)."""
-        return np.concatenate(list(in_turn(lambda some: some @ y, self._indicators)))
-
     def shift(self, y: FloatArray) -> FloatArray:
         """Σⱼ fᵢⱼyⱼ of each row (n, K)."""
         if not len(y):
             return np.zeros((self.own.n_rows, y.shape[1]))
-        return (self.raw(y) - self.centre @ y) * self.active[:, None]
+        own = np.concatenate(list(in_turn(lambda some: some @ y, self._indicators)))
+        return (own - self.centre @ y) * self.active[:, None]
