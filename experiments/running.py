@@ -18,7 +18,10 @@ Advance = Callable[[float], None]
 
 HERE = Path(__file__).parent
 # In this order on the page.
-PAPERS = ("icml2011", "icann1999", "aistats2014", "lecture", "note", "noise", "views", "claims")
+PAPERS = (
+    *("icml2011", "icann1999", "aistats2014", "lecture", "note", "noise", "views", "claims"),
+    "rankbench",
+)
 # What `expected.toml` says of the paper itself; its tables are the programs.
 ABOUT = ("title", "citation", "printed")
 

@@ -1,0 +1,1 @@
+"""Designs by which other groups chose among rules for the number of components."""
