@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .ending import FAILED, INTERRUPTED, unwritten
+from .process import FAILED, INTERRUPTED, unwritten
 from .standard import STANDARD, forget, named, streams
 from .wording import on_the_command_line
 
@@ -36,7 +36,7 @@ SETTING = Setting()
 
 
 @contextmanager
-def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
+def reporting_failures(*, as_json: bool = False) -> Iterator[None]:
     """Run the body of a command; after a failure, print a sentence and exit with 1."""
     SETTING.json, SETTING.streamed = as_json, False
     try:
@@ -61,13 +61,9 @@ def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
         forget()
 
 
-def end_when_told() -> None:
+def exit_on_sigterm() -> None:
     """Let SIGTERM end the command like an interruption, so that incomplete files are removed."""
-    signal.signal(signal.SIGTERM, _end)
-
-
-def _end(number: int, frame: object) -> None:
-    sys.exit(128 + number)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def _say(sentence: str) -> None:

@@ -18,9 +18,8 @@ from bayespca.io.layout import MOSTLY, listed
 from bayespca.io.numerals import bare
 from bayespca.io.records import How, Table
 
-from .column_options import ColumnKinds
-from .frames import frame_for, frame_of, names_of, texts_of
-from .inputs import Input
+from .inputs import Input, frame_for, frame_of, names_of, texts_of
+from .options import ColumnKinds
 from .progress import sweeps
 
 # Reasons to set a column aside. All columns of text have the first, but may be categories.

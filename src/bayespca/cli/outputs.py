@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from .help import output
 from .options import Lookalikes, Out, Stability
-from .panels import output
 from .standard import to_read, to_write
 
 Report = Annotated[Path | None, output(callback=to_write(".html"), help="An HTML page to read.")]
@@ -50,8 +51,7 @@ class FitOutputs:
     stability: Stability = None
     lookalikes: Lookalikes = 0
     verbose: Annotated[
-        bool,
-        output("--verbose", "-v", help="Also print noise, evidence and singular values."),
+        bool, output("--verbose", "-v", help="Also print noise, evidence and singular values.")
     ] = False
 
     def drawn(self) -> dict[str, object]:
@@ -69,12 +69,7 @@ class FitOutputs:
     def check(self, data: Path) -> None:
         """Raise for contradictory options and for files that cannot be written."""
         check_tables(self.scores, self.loadings)
-        written = [
-            ("--report", self.report),
-            ("--scores", self.scores),
-            ("--loadings", self.loadings),
-            ("--model", self.model),
-        ]
+        written = [(f"--{o}", getattr(self, o)) for o in ("report", "scores", "loadings", "model")]
         check_places(written, read=[("DATA", data)])
         if self.label is not None and self.report is None:
             raise ValueError("--label colours the samples in a report: give --report, too.")
@@ -95,16 +90,12 @@ class RatingOutputs:
     ] = None
     recommend: Annotated[
         int | None,
-        output(
-            metavar="N",
-            min=1,
-            help="The N best items that each user has not rated.",
-        ),
+        output(metavar="N", min=1, help="The N best items that each user has not rated."),
     ] = None
     users: Annotated[
         str | None,
         output(
-            help="Users to recommend to: ids separated by commas, or a file with one on each line.",
+            help="Users to recommend to: ids separated by commas, or a file with one on each line."
         ),
     ] = None
     out: Out = None
@@ -136,6 +127,66 @@ class RatingOutputs:
         check_places(written, read=read)
 
 
+@dataclass(frozen=True)
+class ViewOutputs:
+    """Files that `views` writes, None for those it does not; `use` is a saved model to apply."""
+
+    report: Report = None
+    scores: Scores = None
+    loadings: Annotated[
+        Path | None, output(callback=to_write(), help="Loadings of the features of all tables.")
+    ] = None
+    model: Annotated[
+        Path | None,
+        output("--save", callback=to_write(".bpca"), help="The model, for --model and Python."),
+    ] = None
+    use: Annotated[
+        Path | None,
+        output(
+            "--model",
+            callback=to_read(),
+            help="A saved model to apply; FILES may be any of the tables it was fitted to.",
+        ),
+    ] = None
+
+    def check(self, files: Sequence[Path]) -> None:
+        """Raise for contradictory options and for files that cannot be written."""
+        if self.use is not None and self.model is not None:
+            raise ValueError("--model is used as it is: leave --save out.")
+        if self.use is not None and self.scores is None and self.report is None:
+            raise ValueError("--model is applied to the tables: give --scores or --report, too.")
+        check_tables(self.scores, self.loadings)
+        written = [
+            ("--report", self.report),
+            ("--scores", self.scores),
+            ("--loadings", self.loadings),
+            ("--save", self.model),
+        ]
+        check_places(written, read=[("FILES", path) for path in (*files, self.use)])
+
+
+def write_files(*files: tuple[str, Path | None, Callable[[Path], object]]) -> dict[str, str]:
+    """Write those files that are requested, and return their paths by kind."""
+    written = {}
+    for kind, path, write in files:
+        if path is not None:
+            write(path)
+            written[kind] = str(path)
+    return written
+
+
+def command_line() -> str:
+    return "bayespca " + " ".join(sys.argv[1:])
+
+
+def write_report(path: Path, model: Any, data: Any, title: str, **samples: Any) -> None:
+    """Write the page of a model; title and source are the name of the data."""
+    from bayespca.report import page
+
+    details = {"command": command_line()}
+    page.write(path, model, data, title=title, source=title, details=details, **samples)
+
+
 def check_tables(*paths: Path | None) -> None:
     """Raise if an ending names no format in which tables can be written."""
     from bayespca.io.tables import writable_ending
@@ -153,7 +204,10 @@ def check_places(written: Named, *, read: Named) -> None:
     outputs = [(option, path) for option, path in written if path is not None]
     inputs = [(option, one) for option, path in read if path is not None for one in _meant(path)]
     for option, path in outputs:
-        _check_folder(path)
+        if not path.absolute().parent.is_dir():
+            raise FileNotFoundError(
+                f"cannot write {path}: the folder {path.absolute().parent} does not exist."
+            )
         for other, given in inputs:
             if _is_same(path, given):
                 raise ValueError(
@@ -165,13 +219,6 @@ def check_places(written: Named, *, read: Named) -> None:
             raise ValueError(
                 f"{option} and {other} would both write {path}: choose another name for one."
             )
-
-
-def _check_folder(path: Path) -> None:
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {path}: the folder {path.absolute().parent} does not exist."
-        )
 
 
 def _meant(path: Path) -> list[Path]:

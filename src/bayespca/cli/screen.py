@@ -6,6 +6,8 @@ import json
 import math
 import re
 import sys
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -26,6 +28,7 @@ from bayespca.estimators.wording import (
     noise_sentence,
     percent,
 )
+from bayespca.version import __version__
 
 from .standard import named
 from .wording import on_the_command_line
@@ -113,6 +116,29 @@ def print_story(story: Story, title: str, notes: list[str] | None = None) -> Non
     facts = {fact.name: ", ".join(filter(None, (fact.value, fact.remark))) for fact in said}
     print_facts(title, story.size, {"found": story.headline} | facts)
     print_notes([*(note.text for note in story.notes), *(notes or [])])
+
+
+def print_fit(
+    source: dict[str, Any],
+    title: str,
+    account: Story,
+    written: dict[str, str],
+    notes: list[str],
+    start: float,
+    *,
+    as_json: bool,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the results of a fit that began at `start`; `facts` are for JSON."""
+    seconds = time.perf_counter() - start
+    if as_json:
+        found = source | {"version": __version__} | account.numbers | dict(facts or {})
+        found["notes"] = [*account.numbers["notes"], *notes]
+        found |= {"written": written, "seconds": round(seconds, 3), "memory_mb": peak_memory()}
+        print_json(found)
+        return
+    print_story(account, title, notes)
+    print_footer(written, f"{took(seconds)}, bayespca {__version__}")
 
 
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:

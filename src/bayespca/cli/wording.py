@@ -34,8 +34,19 @@ def on_the_command_line(message: str) -> str:
         message = message.replace(words, f"{words} ({option})")
     message = LEFT_OUT.sub(r"column \1 \2leave it out (--drop \1)", message)
     message = BY_COLUMN.sub(r"--likelihood \1=\2", message)
-    message = FOR_IT.sub(_for_it, message)
+    # Messages call a column of a table `table: column`, options call it `table:column`.
+    message = FOR_IT.sub(
+        lambda found: (
+            f"column '{found[1]}' {found[2]}--likelihood {found[1].replace(': ', ':')}={found[3]}"
+        ),
+        message,
+    )
     return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
+
+
+def option_name(name: str) -> str:
+    """The option for a parameter, as it is typed."""
+    return "--" + OTHERWISE.get(name, name).replace("_", "-")
 
 
 def renamed(message: str, names: Mapping[str, str]) -> str:
@@ -50,25 +61,15 @@ def renamed(message: str, names: Mapping[str, str]) -> str:
     )
 
 
-def _for_it(found: re.Match[str]) -> str:
-    """The option for a column, which messages call `table: column` and options `table:column`."""
-    name = found[1].replace(": ", ":")
-    return f"column '{found[1]}' {found[2]}--likelihood {name}={found[3]}"
-
-
-def _option(name: str) -> str:
-    return "--" + OTHERWISE.get(name, name).replace("_", "-")
-
-
 def _assigned(found: re.Match[str]) -> str:
     name, value = found[1], found[2].strip("'\"")
     if name not in OPTIONS or value == "None":
         return found[0]
     if value in ("True", "False"):
-        return _option(name) if value == "True" else "--no-" + _option(name)[2:]
-    return f"{_option(name)} {value}"
+        return option_name(name) if value == "True" else "--no-" + option_name(name)[2:]
+    return f"{option_name(name)} {value}"
 
 
 def _mentioned(found: re.Match[str]) -> str:
     name = next(filter(None, found.groups()))
-    return _option(name) if name in OPTIONS else found[0]
+    return option_name(name) if name in OPTIONS else found[0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,15 @@ from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
+from bayespca.io.tensor_files import check_tensor_ending, write_tensor
 
-from . import screen, tensors, using
-from .filling import FilledOutputs, Filling
-from .inputs import Input, open_input
+from . import models, screen
+from .imputation import FilledOutputs, Filling
+from .inputs import Input, open_input, open_tensor
 from .mixed import Choice, MixedInput, of_saved
-from .outputs import Named, check_places, check_tables
+from .outputs import check_places, check_tables
 from .progress import progress
 from .standard import is_written
-from .tables import described_components
 
 
 def transform(
@@ -42,29 +43,39 @@ def transform(
     """Write scores or clusters of a file's rows to a file or to standard output."""
     check_tables(out)
     check_places([("--out", out)], read=[("MODEL", model_path), ("DATA", data)])
-    model = using.saved(model_path, "transform")
-    parts = _scored(model, data, how, std=std, stream=stream)
+    model = models.saved(model_path, "transform")
+    parts = _scores(model, data, how, std=std, stream=stream)
+    files: dict[str, Any] = {"file": str(data), "model": str(model_path)}
     if out is not None:
         write_table(out, parts)
         written = {"scores": str(out)}
         if as_json:
-            screen.print_json({"file": str(data), "model": str(model_path), "written": written})
+            screen.print_json(files | {"written": written})
         else:
             screen.print_footer(written, story(model).headline)
-        return
-    if as_json:
-        screen.print_json({"file": str(data), "model": str(model_path), **_as_columns(list(parts))})
-        return
-    _print_csv(parts)
+    elif as_json:
+        tables = list(parts)
+        values = np.concatenate([part.values for part in tables])
+        ids = [name for part in tables for name in part.ids or []]
+        columns = {name: values[:, j] for j, name in enumerate(tables[0].names or [])}
+        screen.print_json(files | {"ids": ids or None, "scores": columns})
+    else:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        for i, part in enumerate(parts):
+            if not i:
+                head = [] if part.ids is None else [part.id_name]
+                writer.writerow([*head, *(part.names or [])])
+            for r, row in enumerate(part.values.tolist()):
+                writer.writerow([*([] if part.ids is None else [part.ids[r]]), *row])
 
 
-def _scored(
+def _scores(
     model: AnyEstimator, data: Path, how: How, *, std: bool, stream: bool | None
 ) -> Iterator[Table]:
     """Scores of the rows of a file, or of the slices of a tensor, in parts."""
-    uses = using.uses_of(model)
+    uses = models.uses_of(model)
     if uses.tensors:
-        yield tensors.scores(model, data, how)
+        yield models.slice_scores(model, open_tensor(data, how))
         return
     assert uses.transform is not None
     given = open_input(data, how_read(model, how), stream=False if uses.texts else stream)
@@ -74,7 +85,7 @@ def _scored(
 
 def how_read(model: AnyEstimator, how: How) -> How:
     """Options for reading a table for a model, with columns of text if it uses them."""
-    return replace(how, texts=using.uses_of(model).texts)
+    return replace(how, texts=models.uses_of(model).texts)
 
 
 @dataclass(frozen=True)
@@ -89,23 +100,17 @@ class Modelled:
     save: Path | None = None
     choice: Choice | None = None
 
-    def places(self) -> Named:
-        return [("--save", self.save)]
-
-    def read(self) -> Named:
-        return [("--model", self.saved)]
-
     def of_tensors(self, verb: str) -> AnyEstimator | None:
         """The saved model if it is one of tensors, else None."""
-        model = None if self.saved is None else using.saved(self.saved, verb)
-        return model if model is not None and using.uses_of(model).tensors else None
+        model = None if self.saved is None else models.saved(self.saved, verb)
+        return model if model is not None and models.uses_of(model).tensors else None
 
     def opened(self, data: Path, how: How, verb: str) -> Input:
         """The file, read into memory with the columns that the model uses."""
         if self.saved is not None:
-            model = using.saved(self.saved, verb)
+            model = models.saved(self.saved, verb)
             given = open_input(data, how_read(model, how), stream=False)
-            return of_saved(model, given) if using.uses_of(model).texts else given
+            return of_saved(model, given) if models.uses_of(model).texts else given
         if self.choice is None:
             return open_input(data, how, stream=False)
         given = open_input(data, self.choice.how(how), stream=False)
@@ -119,7 +124,7 @@ class Modelled:
                     "--save writes the model of a new fit, but --model needs no fit: leave one "
                     "of them out."
                 )
-            return using.saved(self.saved, verb)
+            return models.saved(self.saved, verb)
         model: AnyEstimator = self.model
         if self.choice is not None and isinstance(given, MixedInput):
             model = self.choice.model(given)
@@ -137,22 +142,29 @@ def denoise(
 ) -> None:
     """Write the posterior mean of the low-rank part of a file, in the layout of that file."""
     check_tables(out)
-    places = [("--out", out), *modelled.places()]
-    check_places(places, read=[("DATA", data), *modelled.read()])
+    places = [("--out", out), ("--save", modelled.save)]
+    check_places(places, read=[("DATA", data), ("--model", modelled.saved)])
+    written = {"denoised": str(out)}
     if (tucker := modelled.of_tensors("denoise")) is not None:
-        tensors.denoise(tucker, data, how, out, as_json=as_json)
+        check_tensor_ending(out)
+        T = open_tensor(data, how)
+        with progress("denoising"):
+            write_tensor(out, tucker.inverse_transform(tucker.transform(T)))
+        _show_result(data, tucker, written, as_json=as_json)
         return
     given = open_input(data, how, stream=stream)
     model = modelled.of(given, "denoise")
     write_table(out, (_without_noise(model, part) for part in given.parts("denoising")))
-    _tell(given, model, {"denoised": str(out)} | modelled.written(), as_json=as_json)
+    written |= modelled.written()
+    path, notes = given.file.path, given.notes_on(model)
+    _show_result(path, model, written, notes, given.facts, as_json=as_json)
 
 
 def _without_noise(model: AnyEstimator, part: Table) -> Table:
-    clean = using.uses_of(model).denoise
+    clean = models.uses_of(model).denoise
     assert clean is not None
-    ours = using.columns_of(model, part)
-    return ours.with_values(using.in_order_of(ours, model, clean(model, ours)))
+    ours = models.columns_of(model, part)
+    return ours.with_values(models.in_order_of(ours, model, clean(model, ours)))
 
 
 def impute(
@@ -165,15 +177,24 @@ def impute(
             f"{' and '.join(beside.named())} write files beside --out: give --out the name of a "
             "file."
         )
-    places = [*beside.places(out), *modelled.places()]
-    check_places(places, read=[("DATA", data), *modelled.read()])
+    places = [*beside.places(out), ("--save", modelled.save)]
+    check_places(places, read=[("DATA", data), ("--model", modelled.saved)])
     if (tucker := modelled.of_tensors("impute")) is not None:
         _check_spread(tucker, replace(beside, std=False))
-        spread = FilledOutputs.place(out, "std") if beside.std else None
-        tensors.impute(tucker, data, how, out, std=spread, as_json=as_json)
+        check_tensor_ending(out)
+        T = open_tensor(data, how)
+        written = {"imputed": str(out)}
+        with progress("filling"):
+            filled, spread = tucker.impute(T, return_std=True)
+        write_tensor(out, filled)
+        if beside.std:
+            place = beside.place(out, "std")
+            write_tensor(place, spread)
+            written["std"] = str(place)
+        note = screen.filled(int(np.isnan(T).sum()), T.size)
+        _show_result(data, tucker, written, as_json=as_json, note=note)
         return
     given = modelled.opened(data, how, "impute")
-    assert given.table is not None
     model = modelled.of(given, "impute")
     _check_spread(model, beside)
     work = Filling(given.file.path, how_read(model, how), out, beside)
@@ -184,11 +205,13 @@ def impute(
     if not holes:
         note = "There are no holes in the data: nothing was filled, all values are as they were."
     written |= modelled.written()
-    _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
+    facts = given.facts | {"holes": holes}
+    path, notes = given.file.path, given.notes_on(model)
+    _show_result(path, model, written, notes, facts, as_json=as_json, note=note)
 
 
 def _check_spread(model: AnyEstimator, beside: FilledOutputs) -> None:
-    uses = using.uses_of(model)
+    uses = models.uses_of(model)
     lacking = {
         "--std": beside.std and not uses.spread,
         "--intervals": beside.intervals and not (uses.spread or uses.texts),
@@ -204,81 +227,53 @@ def _check_spread(model: AnyEstimator, beside: FilledOutputs) -> None:
 def info(model_path: Path, *, as_json: bool) -> None:
     """Show the contents of a model file, and the commands that use it."""
     model = load(model_path)
-    known = {"model": str(model_path), "class": type(model).__name__}
-    parameters, fitted = model.get_params(), using.is_fitted(model)
-    verbs = using.uses_of(model).verbs() if fitted else []
-    facts = known | {"fitted": fitted, "parameters": parameters, "used_by": verbs}
+    name, parameters, fitted = type(model).__name__, model.get_params(), models.is_fitted(model)
+    verbs = models.uses_of(model).verbs() if fitted else []
     if as_json:
-        screen.print_json(facts | (_found(model) if fitted else {}))
-    elif fitted:
-        _show_model(model, model_path, verbs)
-    else:
+        facts = {"model": str(model_path), "class": name, "fitted": fitted}
+        facts |= {"parameters": parameters, "used_by": verbs}
+        if fitted:
+            facts |= story(model).numbers
+            if hasattr(model, "n_features_in_"):
+                facts["feature_names"] = feature_names(model)
+        screen.print_json(facts)
+        return
+    if not fitted:
         print(f"{model_path.name}: {model!r}, not fitted")
-
-
-def _found(model: AnyEstimator) -> dict[str, Any]:
-    names = {"feature_names": feature_names(model)} if hasattr(model, "n_features_in_") else {}
-    return story(model).numbers | names
-
-
-def _show_model(model: AnyEstimator, path: Path, verbs: list[str]) -> None:
+        return
     if hasattr(model, "spectrum_"):
-        screen.print_summary(summarize(model), path.name, described_components(model))
+        components = models.described_components(model)
+        screen.print_summary(summarize(model), model_path.name, components)
     else:
-        screen.print_story(story(model), path.name)
-    parameters = model.get_params()
-    given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
-    written = {"class": f"{type(model).__name__}({given})"}
+        screen.print_story(story(model), model_path.name)
+    defaults = type(model)().get_params()
+    given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != defaults[k])
+    written = {"class": f"{name}({given})"}
     written |= {"used by": ", ".join(f"bayespca {verb}" for verb in verbs)} if verbs else {}
     written |= {"engine": model.engine_} if hasattr(model, "engine_") else {}
     screen.print_footer(written)
 
 
-def _default(model: AnyEstimator, name: str) -> object:
-    return type(model)().get_params()[name]
-
-
-def _tell(
-    given: Input,
+def _show_result(
+    data: Path,
     model: AnyEstimator,
     written: dict[str, str],
+    notes: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
     *,
     as_json: bool,
     note: str | None = None,
-    facts: dict[str, Any] | None = None,
 ) -> None:
+    """Print what the model found in a file; a `note` on the result comes first."""
     account = story(model)
     if as_json:
-        about = {"file": str(given.file.path)} | account.numbers | given.facts
-        about["notes"] = [*account.numbers["notes"], *_notes(given, model)]
-        screen.print_json(about | (facts or {}) | {"written": written})
+        about = {"file": str(data)} | account.numbers | dict(facts or {})
+        about["notes"] = [*account.numbers["notes"], *notes]
+        screen.print_json(about | {"written": written})
         return
-    notes = [*([note] if note else []), *_notes(given, model)]
+    notes = [*([note] if note else []), *notes]
     if hasattr(model, "spectrum_"):
-        screen.print_summary(summarize(model), given.file.path.name, [], notes)
+        screen.print_summary(summarize(model), data.name, [], notes)
     else:
-        screen.print_story(account, given.file.path.name, notes)
+        screen.print_story(account, data.name, notes)
     screen.print_footer(written, f"engine {model.engine_}" if hasattr(model, "engine_") else "")
-
-
-def _notes(given: Input, model: AnyEstimator) -> list[str]:
-    return given.notes_on(model) if isinstance(given, MixedInput) else given.notes
-
-
-def _as_columns(parts: list[Table]) -> dict[str, Any]:
-    values = np.concatenate([part.values for part in parts])
-    ids = [name for part in parts for name in part.ids or []]
-    columns = {name: values[:, j] for j, name in enumerate(parts[0].names or [])}
-    return {"ids": ids or None, "scores": columns}
-
-
-def _print_csv(parts: Iterator[Table]) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    for i, part in enumerate(parts):
-        if not i:
-            head = [] if part.ids is None else [part.id_name]
-            writer.writerow([*head, *(part.names or [])])
-        for r, row in enumerate(part.values.tolist()):
-            writer.writerow([*([] if part.ids is None else [part.ids[r]]), *row])

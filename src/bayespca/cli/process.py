@@ -31,7 +31,7 @@ class _Interrupts:
         raise KeyboardInterrupt
 
 
-def run_and_leave(command: Callable[[], None]) -> NoReturn:
+def run_and_exit(command: Callable[[], None]) -> NoReturn:
     """Run a command and end the process with its exit code."""
     interrupts = _Interrupts()
     # If SIGINT is ignored, as after nohup, it stays ignored.
@@ -42,7 +42,9 @@ def run_and_leave(command: Callable[[], None]) -> NoReturn:
         code = _exit_code(command)
         interrupts.ended = True
         code = _flushed(code)
-        _tidied()
+        # As Python does: wait for threads and pools of threads, and run the exit functions.
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
     except KeyboardInterrupt:
         # The signal came between the end of the command and the next line.
         code = INTERRUPTED
@@ -95,9 +97,3 @@ def unwritten(error: OSError) -> str:
 def _complain(sentence: str) -> None:
     with suppress(OSError):  # standard error may be closed
         print(sentence, file=sys.stderr, flush=True)
-
-
-def _tidied() -> None:
-    """Wait for threads, and run the registered exit functions, as Python does."""
-    threading._shutdown()  # type: ignore[attr-defined]  # also ends thread pools
-    atexit._run_exitfuncs()

@@ -15,7 +15,7 @@ from bayespca.io.completing import write_completed, write_filled
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
-from . import using
+from . import models
 from .inputs import Input
 from .mixed import MixedInput
 from .outputs import Named
@@ -72,18 +72,19 @@ class Filling:
         assert given.table is not None
         if isinstance(given, MixedInput) and not isinstance(given.frame, Table):
             written = self._write_any(model, given.table, given.frame)
-            return written, _as_holes(given.frame)
-        table = using.columns_of(model, given.table)
+            holes = np.column_stack([series.is_null().to_numpy() for series in given.frame])
+            return written, Table(np.where(holes, np.nan, 0.0))
+        table = models.columns_of(model, given.table)
         return self._write_numbers(model, table), table
 
     # --- numbers -------------------------------------------------------------------------------
 
     def _write_numbers(self, model: AnyEstimator, table: Table) -> dict[str, str]:
-        fill = using.uses_of(model).impute
+        fill = models.uses_of(model).impute
         assert fill is not None
         values, std = fill(model, table)
-        filled = using.in_order_of(table, model, values)
-        spread = None if std is None else using.in_order_of(table, model, std)
+        filled = models.in_order_of(table, model, values)
+        spread = None if std is None else models.in_order_of(table, model, std)
         written = {"imputed": str(self.out)}
         write_filled(self.out, table, filled, self.source, self.how)
         if self.beside.std and spread is not None:
@@ -94,7 +95,7 @@ class Filling:
             written |= self._write_cells(_intervals(table, filled, spread))
         # One at a time, because all draws together may not fit into memory.
         for place, rng in self._draws(model, written):
-            drawn = using.in_order_of(table, model, model.sample_imputations(table, 1, rng)[0])
+            drawn = models.in_order_of(table, model, model.sample_imputations(table, 1, rng)[0])
             write_filled(place, table, drawn, self.source, self.how)
         return written
 
@@ -137,12 +138,6 @@ class Filling:
         place = self.beside.place(self.out, "intervals")
         write_table(place, cells)
         return {"intervals": str(place)}
-
-
-def _as_holes(frame: Any) -> Table:
-    """A table with NaN in the holes of a frame, and 0 elsewhere."""
-    holes = np.column_stack([series.is_null().to_numpy() for series in frame])
-    return Table(np.where(holes, np.nan, 0.0))
 
 
 def _row_names(table: Table) -> list[str]:
