@@ -18,7 +18,6 @@ from bayespca.io.tables import write_table
 from . import models
 from .inputs import Input
 from .mixed import MixedInput
-from .outputs import Named
 
 LEVEL = 0.95
 
@@ -37,7 +36,7 @@ class FilledOutputs:
         """The given options for these outputs."""
         return [f"--{name}" for name, given in vars(self).items() if given]
 
-    def places(self, out: Path) -> Named:
+    def places(self, out: Path) -> list[tuple[str, Path]]:
         """The files that `impute` writes, each with its option."""
         options = ("std", "intervals")
         single = [(f"--{o}", self.place(out, o)) for o in options if getattr(self, o)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,16 @@ class Figure:
         return {"data": self.data, "layout": self.layout, "height": self.height}
 
 
+def scatter(mode: str, x: object, y: object, name: str | None = None, **style: Any) -> JsonObject:
+    """Points, lines, or both."""
+    named = {} if name is None else {"name": name}
+    return {"type": "scatter", "mode": mode, **named, "x": x, "y": y, **style}
+
+
+def axis(title: str, **style: Any) -> JsonObject:
+    return {"title": {"text": title}, **style}
+
+
 # --- how many dimensions -----------------------------------------------------------------------
 
 
@@ -60,31 +71,38 @@ def scree(model: FittedPCA) -> Figure | None:
     index, gamma = list(range(1, n + 1)), gamma[:n]
     threshold, edge = float(model.threshold_), noise_edge(model)
     logarithmic = gamma[0] > 12 * max(threshold if np.isfinite(threshold) else 0.0, edge) > 0
-    data = []
+    ends, step = [0.3, n + 0.7], _tick(n)
+    data: list[JsonObject] = []
+
+    def dots(values: np.ndarray, first: int, name: str, **marker: object) -> None:
+        places = index[first : first + len(values)]
+        hover = f"component %{{x}}: %{{y}}<extra>{name}</extra>"
+        y = numbers(values, 5)
+        data.append(scatter("markers", places, y, name, marker=marker, hovertemplate=hover))
+
     if k:
-        data.append(_stems(index[:k], gamma[:k], "kept", "@accent", filled=True))
-        data.append(_shrunk(index[:k], to_numpy(model.shrunk_singular_values_)))
+        dots(gamma[:k], 0, "kept", symbol="circle", size=9, color="@accent")
+        shrunk = to_numpy(model.shrunk_singular_values_)
+        dots(shrunk, 0, "after shrinkage", symbol="diamond", size=6, color="@second")
     if k < n:
-        data.append(_stems(index[k:], gamma[k:], "dropped", "@faint", filled=False))
-    levels = [
+        dots(gamma[k:], k, "dropped", symbol="circle-open", size=7, color="@faint")
+    for level, name, color, dash in (
         (threshold, "threshold", "@warm", "dash"),
         (edge, "largest from noise alone", "@soft", "dot"),
-    ]
-    shown = [level for level in levels if np.isfinite(level[0]) and level[0] > 0]
-    data += [_level(*level, n) for level in shown]
+    ):
+        if np.isfinite(level) and level > 0:
+            line = {"color": color, "dash": dash, "width": 1.5}
+            hover = f"{name}: %{{y}}<extra></extra>"
+            y = numbers([level, level], 5)
+            data.append(scatter("lines", ends, y, name, line=line, hovertemplate=hover))
+    scale = {"type": "log"} if logarithmic else {"rangemode": "tozero"}
     layout: JsonObject = {
-        "xaxis": {
-            "title": {"text": "component"},
-            "range": [0.3, n + 0.7],
-            "dtick": _tick(n),
-            "tick0": 1 if _tick(n) == 1 else 0,
-            "showgrid": False,
-        },
-        "yaxis": {"title": {"text": "singular value"}, "rangemode": "tozero"},
+        "xaxis": axis(
+            "component", range=ends, dtick=step, tick0=1 if step == 1 else 0, showgrid=False
+        ),
+        "yaxis": axis("singular value", **scale),
         "hovermode": "closest",
     }
-    if logarithmic:
-        layout["yaxis"] = {"title": {"text": "singular value"}, "type": "log"}
     return Figure("scree", "Strength of each component", _scree_caption(model, n), data, layout)
 
 
@@ -119,48 +137,6 @@ def noise_edge(model: FittedPCA) -> float:
     return largest_singular_value(model.posterior_.noise_variance, (L, M))
 
 
-def _stems(
-    index: list[int], gamma: np.ndarray, name: str, color: str, *, filled: bool
-) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": index,
-        "y": numbers(gamma, 5),
-        "marker": {
-            "symbol": "circle" if filled else "circle-open",
-            "size": 9 if filled else 7,
-            "color": color,
-        },
-        "hovertemplate": "component %{x}: %{y}<extra>" + name + "</extra>",
-    }
-
-
-def _shrunk(index: list[int], values: np.ndarray) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "after shrinkage",
-        "x": index,
-        "y": numbers(values, 5),
-        "marker": {"symbol": "diamond", "size": 6, "color": "@second"},
-        "hovertemplate": "component %{x}: %{y}<extra>after shrinkage</extra>",
-    }
-
-
-def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": [0.3, n + 0.7],
-        "y": numbers([value, value], 5),
-        "line": {"color": color, "dash": dash, "width": 1.5},
-        "hovertemplate": name + ": %{y}<extra></extra>",
-    }
-
-
 def rank_posterior(model: FittedPCA) -> Figure | None:
     """Figure of the probabilities of ranks near the one found."""
     known = not rank_was_given(model) and getattr(model, "rank_posterior_", None) is not None
@@ -188,12 +164,8 @@ def rank_posterior(model: FittedPCA) -> Figure | None:
         }
     ]
     layout = {
-        "xaxis": {
-            "title": {"text": "number of dimensions"},
-            "dtick": _tick(len(ranks)),
-            "showgrid": False,
-        },
-        "yaxis": {"title": {"text": "probability"}, "range": [0, 1.12], "tickformat": ".0%"},
+        "xaxis": axis("number of dimensions", dtick=_tick(len(ranks)), showgrid=False),
+        "yaxis": axis("probability", range=[0, 1.12], tickformat=".0%"),
         "bargap": 0.35,
     }
     caption = (
@@ -234,50 +206,40 @@ def eigenvalues(model: FittedPCA) -> Figure | None:
             "marker": {"color": "@faint"},
             "hovertemplate": "%{y} near %{x}<extra></extra>",
         },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "pure noise (Marchenko–Pastur)",
-            "x": numbers(x),
-            "y": numbers(expected),
-            "line": {"color": "@second", "width": 2.5},
-            "hoverinfo": "skip",
-        },
+        scatter(
+            "lines",
+            numbers(x),
+            numbers(expected),
+            "pure noise (Marchenko–Pastur)",
+            line={"color": "@second", "width": 2.5},
+            hoverinfo="skip",
+        ),
     ]
     if np.isfinite(cut) and 0 < cut < limit:
-        data.append(_upright(float(cut), float(max(counts.max(), expected.max()))))
+        top = float(max(counts.max(), expected.max()))
+        data.append(
+            scatter(
+                "lines",
+                numbers([cut, cut]),
+                numbers([0.0, top]),
+                "threshold",
+                line={"color": "@warm", "dash": "dash", "width": 1.5},
+                hovertemplate="threshold: %{x}<extra></extra>",
+            )
+        )
     layout = {
-        "xaxis": {"title": {"text": "variance along a direction"}, "range": [start, float(limit)]},
-        "yaxis": {"title": {"text": "number of directions"}, "rangemode": "tozero"},
+        "xaxis": axis("variance along a direction", range=[start, float(limit)]),
+        "yaxis": axis("number of directions", rangemode="tozero"),
         "bargap": 0.05,
     }
-    beyond = gamma.size - inside.size
-    return Figure(
-        "eigenvalues", "What noise alone would look like", _mp_caption(beyond), data, layout
-    )
-
-
-def _mp_caption(beyond: int) -> str:
-    text = (
+    caption = (
         "The bars count directions by their variance; where they follow the curve, the data "
         "behave like pure noise."
     )
-    if beyond:
+    if beyond := gamma.size - inside.size:
         verb = "lies" if beyond == 1 else "lie"
-        text += f" {counted(beyond).capitalize()} stronger {verb} outside, to the right."
-    return text
-
-
-def _upright(x: float, top: float) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "threshold",
-        "x": numbers([x, x]),
-        "y": numbers([0.0, top]),
-        "line": {"color": "@warm", "dash": "dash", "width": 1.5},
-        "hovertemplate": "threshold: %{x}<extra></extra>",
-    }
+        caption += f" {counted(beyond).capitalize()} stronger {verb} outside, to the right."
+    return Figure("eigenvalues", "What noise alone would look like", caption, data, layout)
 
 
 # --- names beside a plot, and the iteration ----------------------------------------------------
@@ -306,25 +268,21 @@ def trace(model: FittedPCA) -> Figure | None:
     if not np.isfinite(energy).any():  # samplers have no free energy
         return None
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if energy.size <= 60 else "lines",
-            "x": list(range(1, energy.size + 1)),
-            "y": energy.tolist(),
-            "line": {"color": "@accent", "width": 2},
-            "marker": {"size": 5, "color": "@accent"},
-            "customdata": np.asarray(steps.rank).tolist(),
-            "hovertemplate": "step %{x}: %{y:.6g}<br>rank %{customdata}<extra></extra>",
-            "showlegend": False,
-        }
+        scatter(
+            "lines+markers" if energy.size <= 60 else "lines",
+            list(range(1, energy.size + 1)),
+            energy.tolist(),
+            line={"color": "@accent", "width": 2},
+            marker={"size": 5, "color": "@accent"},
+            customdata=np.asarray(steps.rank).tolist(),
+            hovertemplate="step %{x}: %{y:.6g}<br>rank %{customdata}<extra></extra>",
+            showlegend=False,
+        )
     ]
     fall = significant(float(energy[0] - energy[-1]))
     caption = (
         f"The search went downhill for {plural(energy.size, 'step')}, by {fall} in all, "
         f"{'and settled' if model.converged_ else 'and had not settled when it ended'}."
     )
-    layout = {
-        "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"title": {"text": "free energy (nats)"}},
-    }
+    layout = {"xaxis": axis("step"), "yaxis": axis("free energy (nats)")}
     return Figure("trace", "How the search went", caption, data, layout, 300)

@@ -19,7 +19,7 @@ from bayespca.estimators.summary import (
 from bayespca.estimators.wording import likelihood
 
 from .embedding import JsonObject, numbers, plain
-from .figures import Figure, feature_axis
+from .figures import Figure, axis, feature_axis, scatter
 
 # Most dots that can be told apart, and most rows worth showing.
 MAX_FEATURES, MAX_ROWS = 40, 20
@@ -77,7 +77,7 @@ def of_cells(
         "little."
     )
     dots, layout, height = Levels(flat[order], cells).drawing()
-    layout["xaxis"] = {"title": {"text": "probability"}, "range": [0, 1.05]}
+    layout["xaxis"] = axis("probability", range=[0, 1.05])
     return Figure("cells", "Outlying cells", caption, dots, layout, height)
 
 
@@ -102,44 +102,33 @@ class Levels:
         """Data, layout and height of a figure."""
         known = self.values[self.values > 0]
         wide = known.size and known.max() > WIDE * known.min()
+        scale = {"type": "log", "dtick": 1} if wide else {}
         layout: JsonObject = {
-            "xaxis": {
-                "title": {"text": "noise"},
-                "rangemode": "tozero",
-                **({"type": "log", "dtick": 1} if wide else {}),
-            },
+            "xaxis": axis("noise", rangemode="tozero", **scale),
             "yaxis": feature_axis(self.names) | {"showgrid": True},
         }
-        return [self._dots() | self._beside()], layout, 100 + 20 * len(self.names)
-
-    def _dots(self) -> JsonObject:
-        """Dots instead of bars, whose lengths a logarithmic axis would distort."""
-        return {
-            "type": "scatter",
-            "mode": "markers",
-            "x": numbers(self.values, 6),
-            "y": list(range(self.values.size)),
-            "text": [plain(name) for name in self.names],
-            "marker": {"color": "@accent", "size": 9},
-            "hovertemplate": "%{text}: %{x:.3g}<extra></extra>",
-            "showlegend": False,
-        }
-
-    def _sides(self) -> list[str]:
-        """Side with room for text: the left of dots on the right."""
-        middle = 0.5 * float(self.values.max(initial=0.0))
-        return ["left" if value > middle else "right" for value in self.values.tolist()]
-
-    def _beside(self) -> JsonObject:
-        if self.probability is None:
-            return {}
-        colors = ["@warm" if share > OUTLYING else "@accent" for share in self.probability]
-        return {
-            "mode": "markers+text",
-            "customdata": [plain(name) for name in self.names],
-            "text": [likelihood(float(share)) for share in self.probability],
-            "textposition": [f"middle {side}" for side in self._sides()],
-            "cliponaxis": False,
-            "marker": {"color": colors, "size": 9},
-            "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",
-        }
+        # Dots instead of bars, whose lengths a logarithmic axis would distort.
+        dots = scatter(
+            "markers",
+            numbers(self.values, 6),
+            list(range(self.values.size)),
+            text=[plain(name) for name in self.names],
+            marker={"color": "@accent", "size": 9},
+            hovertemplate="%{text}: %{x:.3g}<extra></extra>",
+            showlegend=False,
+        )
+        if self.probability is not None:
+            colors = ["@warm" if share > OUTLYING else "@accent" for share in self.probability]
+            # Text of dots on the right is to their left, where there is room.
+            middle = 0.5 * float(self.values.max(initial=0.0))
+            sides = ["left" if value > middle else "right" for value in self.values.tolist()]
+            dots |= {
+                "mode": "markers+text",
+                "customdata": [plain(name) for name in self.names],
+                "text": [likelihood(float(share)) for share in self.probability],
+                "textposition": [f"middle {side}" for side in sides],
+                "cliponaxis": False,
+                "marker": {"color": colors, "size": 9},
+                "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",
+            }
+        return [dots], layout, 100 + 20 * len(self.names)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from bayespca.estimators.stories import Story
+from bayespca.estimators.stories import Story, story
 from bayespca.estimators.wording import percent
 from bayespca.spectrum.records import Advice
 from bayespca.version import __version__
@@ -91,52 +91,59 @@ class Content:
 
 def content(
     model: Any,
-    story: Story,
     sections: Sequence[Section | None],
     *,
+    account: Story | None = None,
     lead: str = "",
     strip: Strip | None = None,
     found: Directions | None = None,
     shares: Sequence[float] = (),
     details: Mapping[str, str] | None = None,
 ) -> Content:
-    """The page of a model from its story and sections; sections that are None are left out."""
+    """The page of a model from its account and sections; sections that are None are left out.
+
+    `shares` are those of the components that are drawn, by default of those that are `found`.
+    """
+    account = account or story(model)
+    shares = found.shares.tolist() if found else shares
     shown = [section for section in sections if section is not None]
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
     return Content(
         name=type(model).__name__,
-        size=story.size,
-        headline=story.headline,
-        lead=" ".join(filter(None, (story.lead, lead))),
-        tiles=[(fact.name, fact.value, fact.remark) for fact in story.facts],
+        size=account.size,
+        headline=account.headline,
+        lead=" ".join(filter(None, (account.lead, lead))),
+        tiles=[(fact.name, fact.value, fact.remark) for fact in account.facts],
         strip=strip,
-        notes=story.notes,
-        facts=_facts(model, story) | dict(details or {}),
-        data=Drawings(figures, points, loadings.bars(found) if found else [], _in_words(shares)),
+        notes=account.notes,
+        facts=_facts(model, account) | dict(details or {}),
+        data=Drawings(figures, points, loadings.bars(found) if found else [], in_words(shares)),
         sections=shown,
     )
 
 
-def _in_words(shares: Sequence[float]) -> list[str]:
+def in_words(shares: Sequence[float]) -> list[str]:
+    """The shares of those components that can be drawn."""
     return [percent(float(share)) for share in shares[:50]]
 
 
-def _facts(model: Any, story: Story) -> dict[str, str]:
+def _facts(model: Any, account: Story) -> dict[str, str]:
     """The lines of "how it was computed"."""
-    given = {k: v for k, v in model.get_params().items() if v != type(model)().get_params()[k]}
+    defaults = type(model)().get_params()
+    given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
     facts = {
         "bayespca": f"version {__version__}",
-        "Data": story.size,
+        "Data": account.size,
         "Model": f"{type(model).__name__}({options})",
         "Seed": "none" if model.random_state is None else str(model.random_state),
     }
-    energy, steps = story.numbers["free_energy"], story.numbers["n_iter"]
+    energy, steps = account.numbers["free_energy"], account.numbers["n_iter"]
     if isfinite(energy):
         facts["Free energy"] = f"{energy:,.6g} nats"
     if steps:
-        facts["Steps"] = f"{steps:,}" + ("" if story.numbers["converged"] else ", not settled")
+        facts["Steps"] = f"{steps:,}" + ("" if account.numbers["converged"] else ", not settled")
     return facts
 
 
