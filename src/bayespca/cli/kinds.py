@@ -245,7 +245,7 @@ def fit_annotated(
     as_json: bool,
 ) -> None:
     """Write a copy of annotated data with the results of `scverse.pca`."""
-    from bayespca.scverse.annotating import pca
+    from bayespca.scverse.annotated import pca
 
     out = outputs.annotated
     assert out is not None

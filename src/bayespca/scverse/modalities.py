@@ -13,8 +13,8 @@ from bayespca.estimators._view_noise import Noise
 from bayespca.estimators.multi_view import MultiViewPCA
 from bayespca.io.packages import need
 
+from .annotated import COUNTS, warn, warn_of_counts
 from .matrices import VARIABLE, CellsByGenes, chosen
-from .modelling import COUNTS, warn, warn_of_counts
 
 KINDS = ("auto", "normal", "bernoulli", *COUNTS)
 MULTIVIEW = "multiview"
