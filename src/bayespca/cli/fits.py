@@ -84,15 +84,16 @@ def fit(
     start = time.perf_counter()
     outputs.check(data)
     with where.opened(data, how if choice is None else choice.how(how)) as given:
-        choice = None if choice is None else replace(choice, label=outputs.label)
-        mixed = None if choice is None else choice.read(given, how)
-        if choice is not None and mixed is not None and fit_mixed is not None:
-            fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
-            return
-        label = outputs.label
+        label, hints = outputs.label, []
+        if choice is not None:
+            choice = replace(choice, label=label)
+            mixed = choice.read(given, how)
+            if mixed is not None and fit_mixed is not None:
+                fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
+                return
+            hints = choice.hints(given)
         labels = None if label is None else labels_of(_in_memory(given, "--label"), label)
         given.fit(model.fit, model.tol)
-        hints = [] if choice is None else choice.hints(given)
         if "zero-one" in model.status_:
             hints = [ZEROS_AND_ONES, *hints]
         back = _stability(given, model, outputs.stability)
@@ -113,11 +114,16 @@ def fit(
                 lambda path: _write_report(path, label, given, found, labels, start),
             ),
         )
+    seconds = time.perf_counter() - start
     if as_json:
-        _print_json(found, given, written, seconds=time.perf_counter() - start)
-    else:
-        verbose = outputs.verbose
-        _show(found, given, written, seconds=time.perf_counter() - start, verbose=verbose)
+        _print_json(found, given, written, seconds=seconds)
+        return
+    notes, drawn = [*hints, *given.notes], (back, found.lookalikes)
+    components, verbose = found.components(), outputs.verbose
+    title, summary = given.file.path.name, summarize(model)
+    screen.print_summary(summary, title, components, notes, *drawn, verbose=verbose)
+    facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
+    screen.print_footer(written, facts if verbose else screen.took(seconds))
 
 
 def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
@@ -256,9 +262,6 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
     return given.apply("other rank rules", rules)
 
 
-# --- what is shown -----------------------------------------------------------------------------
-
-
 def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds: float) -> None:
     model, numbers = found.model, summarize(found.model).as_dict()
     stability, lookalikes = found.stability, found.lookalikes
@@ -278,19 +281,6 @@ def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds:
             "memory_mb": screen.peak_memory(),
         }
     )
-
-
-def _show(
-    found: Found, given: Input, written: dict[str, str], *, seconds: float, verbose: bool
-) -> None:
-    model, title = found.model, given.file.path.name
-    notes = [*found.hints, *given.notes]
-    drawn = (found.stability, found.lookalikes)
-    screen.print_summary(
-        summarize(model), title, found.components(), notes, *drawn, verbose=verbose
-    )
-    facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
-    screen.print_footer(written, facts if verbose else screen.took(seconds))
 
 
 def demo(folder: Path) -> None:

@@ -114,7 +114,12 @@ class Filling:
         filled, cells = model.impute(frame, interval=LEVEL)
         written = {"imputed": str(self.out)}
         holed = [series.name for series in frame if series.null_count()]
-        self._write_frame(self.out, table, filled.select(holed))
+
+        def write(out: Path, values: Any) -> None:
+            columns = {series.name: series.to_list() for series in values.select(holed)}
+            write_completed(out, table, columns, self.source, self.how)
+
+        write(self.out, filled)
         if self.beside.intervals:
             names = _row_names(table)
             texts = {
@@ -125,13 +130,8 @@ class Filling:
             written |= self._write_cells(_cells(rows, texts, cells["probability"]))
         for place, rng in self._draws(model, written):
             drawn = model.sample_imputations(frame, 1, rng)[0]
-            self._write_frame(place, table, drawn.select(holed))
+            write(place, drawn)
         return written
-
-    def _write_frame(self, out: Path, table: Table, filled: Any) -> None:
-        """Write the table with these filled columns."""
-        columns = {series.name: series.to_list() for series in filled}
-        write_completed(out, table, columns, self.source, self.how)
 
     def _write_cells(self, cells: Table) -> dict[str, str]:
         place = self.beside.place(self.out, "intervals")

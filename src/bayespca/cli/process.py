@@ -41,7 +41,12 @@ def run_and_exit(command: Callable[[], None]) -> NoReturn:
     try:
         code = _exit_code(command)
         interrupts.ended = True
-        code = _flushed(code)
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            code = code or _code_for(error)
+        except (AttributeError, ValueError):  # standard output does not exist or is closed
+            pass
         # As Python does: wait for threads and pools of threads, and run the exit functions.
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -69,17 +74,6 @@ def _exit_code(command: Callable[[], None]) -> int:
     except OSError as error:
         return _code_for(error)
     return 0
-
-
-def _flushed(code: int) -> int:
-    """Flush standard output, and return the exit code: `code`, or 1 if flushing fails."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        code = code or _code_for(error)
-    except (AttributeError, ValueError):  # standard output does not exist or is closed
-        pass
-    return code
 
 
 def _code_for(error: OSError) -> int:

@@ -80,12 +80,22 @@ def ratings(
     written = _write(model, table, wanted, data.name, at_hand)
     shown = table if wanted.out is None else None
     seconds = time.perf_counter() - start
+    notes = [*(advice.text for advice in model.status_.advice), *notes]
     if as_json:
-        _print_json(data, model, given, shown, written, notes, seconds)
+        facts: dict[str, Any] = {"file": str(data), "version": __version__}
+        facts["columns"] = list(given.names)
+        facts |= _numbers(model) | {"notes": notes, "written": written}
+        facts |= {"seconds": round(seconds, 3), "memory_mb": screen.peak_memory()}
+        screen.print_json(facts | ({} if shown is None else columns_of(shown)))
     elif shown is not None:
-        print_csv(shown, notes)
+        print_csv(shown, [*described.notes, *strangers])
     else:
-        _print(data, model, given, written, notes, seconds)
+        _print_fit(data.name, model)
+        columns_in_words = ", ".join(given.names)
+        roles = "user, item and rating" if given.times is None else "user, item, rating and time"
+        screen.print_notes([f"The columns {columns_in_words} were read as {roles}.", *notes])
+        how_long = f"{screen.took(seconds)}, {model.n_iter_} sweeps, bayespca {__version__}"
+        screen.print_footer(written, how_long)
 
 
 @contextmanager
@@ -171,20 +181,9 @@ def print_csv(table: Table, notes: Sequence[str]) -> None:
     writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _print_json(
-    data: Path,
-    model: MatrixFactorization,
-    given: RatingColumns,
-    table: Table | None,
-    written: dict[str, str],
-    notes: list[str],
-    seconds: float,
-) -> None:
+def _numbers(model: MatrixFactorization) -> dict[str, Any]:
     low, high = model.bounds_ or (None, None)
-    facts: dict[str, Any] = {
-        "file": str(data),
-        "version": __version__,
-        "columns": list(given.names),
+    return {
         "method": model.method,
         "n_users": model.users_.size,
         "n_items": model.items_.size,
@@ -199,51 +198,24 @@ def _print_json(
         "free_energy": model.free_energy_,
         "converged": model.converged_,
         "n_iter": model.n_iter_,
-        "notes": [*(advice.text for advice in model.status_.advice), *notes],
-        "written": written,
-        "seconds": round(seconds, 3),
-        "memory_mb": screen.peak_memory(),
     }
-    screen.print_json(facts | ({} if table is None else columns_of(table)))
 
 
-def _print(
-    data: Path,
-    model: MatrixFactorization,
-    given: RatingColumns,
-    written: dict[str, str],
-    notes: list[str],
-    seconds: float,
-) -> None:
+def _print_fit(title: str, model: MatrixFactorization) -> None:
     sizes = (
         f"{screen.counted(model.n_ratings_, 'rating')} of "
         f"{screen.counted(model.items_.size, 'item')} by "
         f"{screen.counted(model.users_.size, 'user')}"
     )
-    spread = float(np.sqrt(model.noise_variance_))
-    facts = {
-        "components": str(model.n_components_),
-        "noise": f"standard deviation {spread:.4g}",
-    }
+    facts = {"mean rating": f"{model.mean_rating_:.4g}"} if model.biases else {}
+    facts["components"] = str(model.n_components_)
+    facts["noise"] = f"standard deviation {float(np.sqrt(model.noise_variance_)):.4g}"
     if model.draws_ is None:
         facts["evidence bound"] = f"{-model.free_energy_:.6g} nats"
     else:
         facts["components"] += f", {number_of_tastes(model)}"
         facts["draws"] = f"{model.draws_.size} of {screen.counted(model.draws_.n_chains, 'chain')}"
-    if model.biases:
-        facts = {"mean rating": f"{model.mean_rating_:.4g}"} | facts
-    screen.print_facts(data.name, f"{sizes}, method {model.method}", facts)
-    columns = ", ".join(given.names)
-    roles = "user, item and rating" if given.times is None else "user, item, rating and time"
-    screen.print_notes(
-        [
-            f"The columns {columns} were read as {roles}.",
-            *(advice.text for advice in model.status_.advice),
-            *notes,
-        ]
-    )
-    how = f"{model.n_iter_} sweeps, bayespca {__version__}"
-    screen.print_footer(written, f"{screen.took(seconds)}, {how}")
+    screen.print_facts(title, f"{sizes}, method {model.method}", facts)
 
 
 def predict(

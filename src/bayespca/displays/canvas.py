@@ -170,7 +170,10 @@ def groups(labels: np.ndarray) -> list[Group]:
     chosen = ranked if names.size <= MOST_CLASSES else ranked[: MOST_CLASSES - 1]
     found = [
         Group(
-            readings.shortened(_class_name(names[c])),
+            # 2.0 becomes "2".
+            readings.shortened(
+                f"{names[c]:g}" if isinstance(names[c], float | np.floating) else names[c]
+            ),
             present[index == c],
             CLASSES[i % len(CLASSES)],
             MARKERS[i // len(CLASSES)],
@@ -184,11 +187,6 @@ def groups(labels: np.ndarray) -> list[Group]:
     if missing.any():
         found.append(Group("no label", np.flatnonzero(missing), "#CCCCCC", is_rest=True))
     return found
-
-
-def _class_name(value: object) -> str:
-    """A class as text: 2.0 becomes "2"."""
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _draw_classes(

@@ -138,8 +138,8 @@ class LatentDisplay(canvas.Display):
         n = len(self.points)
         rows = sample(np.arange(n), max_points, np.random.default_rng(random_state))
         labels = None if self.labels is None else self.labels[rows]
-        flat = self.points.shape[1] == 2
-        xy = self.points[rows] if flat else np.column_stack([rows, self.points[rows, 0]])
+        flat, points = self.points.shape[1] == 2, self.points[rows]
+        xy = points if flat else np.column_stack([rows, points[:, 0]])
         self._shade(ax, flat)
         draw_points(ax, xy, labels, size=16 if rows.size <= 1000 else 6, title=self.label_name)
         ax.set_xlabel(self.axis_labels[0] if flat else "row")

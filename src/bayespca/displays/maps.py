@@ -87,9 +87,18 @@ class HintonDisplay(canvas.Display):
 
     def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure of a size that fits the matrix."""
-        W = self._matrix()
+        W = np.asarray(readings.array(self.weights), dtype=np.float64)
+        if W.ndim != 2 or not W.size:
+            raise ValueError(f"a Hinton diagram needs a matrix, got an array of shape {W.shape}.")
+        if np.isinf(W).any():
+            raise ValueError("a Hinton diagram cannot show infinite entries.")
         L, H = W.shape
-        ax = canvas.axes(ax, size=self._figure_size(L, H))
+        names = self.feature_names if L <= MOST_NAMES else None
+        letters = max((len(name) for name in names or ()), default=4)
+        cell = min(CELL, 9.0 / max(L, H))
+        width, height = H * cell + LETTER * letters + MARGINS[0], L * cell + MARGINS[1]
+        size = float(np.clip(width, 2.2, 10.0)), float(np.clip(height, 2.0, 10.0))
+        ax = canvas.axes(ax, size=size)
         for sign, colour in ((1, "white"), (-1, "black")):
             ax.add_collection(_squares(W, sign, colour))
         ax.set_facecolor(BACKGROUND)
@@ -98,23 +107,8 @@ class HintonDisplay(canvas.Display):
         ax.set_anchor("NW")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
-        self._label(ax, L, H)
-        return self._drawn(ax)
-
-    def _matrix(self) -> np.ndarray:
-        W = np.asarray(readings.array(self.weights), dtype=np.float64)
-        if W.ndim != 2 or not W.size:
-            raise ValueError(f"a Hinton diagram needs a matrix, got an array of shape {W.shape}.")
-        if np.isinf(W).any():
-            raise ValueError("a Hinton diagram cannot show infinite entries.")
-        return W
-
-    def _names_fit(self, n_features: int) -> bool:
-        return self.feature_names is not None and n_features <= MOST_NAMES
-
-    def _label(self, ax: Axes, L: int, H: int) -> None:
-        if self.feature_names is not None and self._names_fit(L):
-            ax.set_yticks(np.arange(L), self.feature_names, fontsize="small")
+        if names is not None:
+            ax.set_yticks(np.arange(L), names, fontsize="small")
         else:
             ax.set_ylabel("feature")
             canvas.whole_numbers(ax.yaxis, 0, L - 1)
@@ -126,13 +120,7 @@ class HintonDisplay(canvas.Display):
             canvas.whole_numbers(ax.xaxis, 1, H)
         ax.set_xlabel("component")
         canvas.corner_text(ax, "white positive, black negative")
-
-    def _figure_size(self, L: int, H: int) -> tuple[float, float]:
-        names = self.feature_names if self.feature_names is not None and self._names_fit(L) else ()
-        letters = max((len(name) for name in names), default=4)
-        cell = min(CELL, 9.0 / max(L, H))
-        width, height = H * cell + LETTER * letters + MARGINS[0], L * cell + MARGINS[1]
-        return float(np.clip(width, 2.2, 10.0)), float(np.clip(height, 2.0, 10.0))
+        return self._drawn(ax)
 
 
 def _squares(W: np.ndarray, sign: int, colour: str) -> Any:

@@ -21,6 +21,15 @@ Components: TypeAlias = Sequence[int] | None
 
 MOST_POINTS = 10_000
 MOST_ELLIPSES = 2_000
+# Length of the longest arrow over the distance of the farthest row.
+REACH = 0.85
+# Height of a line of text as a share of the height of the axes.
+LINE = 0.052
+# Points between the tip of an arrow and its name; points in an inch.
+OFFSET, POINTS = 3, 72
+# No name gets more room than this share of the width. Each round of widening makes names longer in
+# data units, by less and less.
+WIDEST, ROUNDS, PASSES = 0.65, 60, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +139,8 @@ class ScoresDisplay(canvas.Display):
         n = len(self.scores)
         rows = sample(np.arange(n), max_points, rng)
         labels = None if self.labels is None else self.labels[rows]
-        xy = self._coordinates(rows)
+        scores = self.scores[rows]
+        xy = scores if self.is_flat else np.column_stack([rows, scores[:, 0]])
         size = 16 if rows.size <= 1000 else 6
         colours = draw_points(ax, xy, labels, size=size, title=self.label_name)
         circled = np.zeros(0, dtype=int)
@@ -139,19 +149,22 @@ class ScoresDisplay(canvas.Display):
             r = radius(confidence, self.scores.shape[1])
             half = r * self.std[rows[circled]]
             self._draw_spread(ax, xy[circled], half, [colours[i] for i in circled])
-        self._label(ax)
-        canvas.corner_text(ax, self._remark(rows.size, circled.size, confidence))
+        ax.set_xlabel(self.axis_labels[0] if self.is_flat else "row")
+        ax.set_ylabel(self.axis_labels[-1])
+        if not self.is_flat:
+            canvas.whole_numbers(ax.xaxis, 0, n - 1)
+        remarks = [f"{rows.size:,} of {n:,} rows"] if rows.size < n else []
+        if circled.size:
+            shape = "ellipses" if self.is_flat else "intervals"
+            few = f" of {circled.size:,}" if circled.size < rows.size else ""
+            remarks.append(f"{100 * confidence:g} % {shape}{few}")
+        canvas.corner_text(ax, ", ".join(remarks))
         return self._drawn(ax)
 
     @property
     def is_flat(self) -> bool:
         """Whether two components are shown."""
         return self.scores.shape[1] == 2
-
-    def _coordinates(self, rows: np.ndarray) -> np.ndarray:
-        if self.is_flat:
-            return self.scores[rows]
-        return np.column_stack([rows, self.scores[rows, 0]])
 
     def _draw_spread(self, ax: Axes, xy: np.ndarray, half: np.ndarray, colours: list[Any]) -> None:
         if not self.is_flat:
@@ -176,26 +189,6 @@ class ScoresDisplay(canvas.Display):
         ax.update_datalim(np.vstack([xy - half, xy + half]))
         ax.autoscale_view()
 
-    def _label(self, ax: Axes) -> None:
-        if self.is_flat:
-            ax.set_xlabel(self.axis_labels[0])
-            ax.set_ylabel(self.axis_labels[1])
-        else:
-            ax.set_xlabel("row")
-            ax.set_ylabel(self.axis_labels[0])
-            canvas.whole_numbers(ax.xaxis, 0, len(self.scores) - 1)
-
-    def _remark(self, n_shown: int, n_circled: int, confidence: float) -> str:
-        """Remark on rows that are not drawn and on the meaning of the ellipses."""
-        parts = []
-        if n_shown < len(self.scores):
-            parts.append(f"{n_shown:,} of {len(self.scores):,} rows")
-        if n_circled:
-            shape = "ellipses" if self.is_flat else "intervals"
-            few = f" of {n_circled:,}" if n_circled < n_shown else ""
-            parts.append(f"{100 * confidence:g} % {shape}{few}")
-        return ", ".join(parts)
-
 
 def radius(confidence: float, n_dimensions: int) -> float:
     """Radius in standard deviations that contains a Gaussian in n dimensions with `confidence`."""
@@ -217,17 +210,6 @@ def checked_components(components: Components, k: int) -> tuple[int, ...]:
             f"components must be one or two whole numbers from 1 to {k}, got {components!r}."
         )
     return chosen
-
-
-# Length of the longest arrow over the distance of the farthest row.
-REACH = 0.85
-# Height of a line of text as a share of the height of the axes.
-LINE = 0.052
-# Points between the tip of an arrow and its name; points in an inch.
-OFFSET, POINTS = 3, 72
-# No name gets more room than this share of the width. Each round of widening makes names longer in
-# data units, by less and less.
-WIDEST, ROUNDS, PASSES = 0.65, 60, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -291,9 +273,13 @@ class BiplotDisplay(canvas.Display):
                 if k < 2
                 else f"a biplot needs two components, got {components!r}."
             )
+        # In the coordinates that `transform` returns.
+        W = readings.array(estimator.components_).T
+        if getattr(estimator, "whiten", False):
+            W = W * readings.array(read.latent_std(estimator.posterior_))
         display = cls(
             scores=ScoresDisplay.compute(estimator, X, chosen, labels),
-            loadings=_loadings(estimator)[:, [h - 1 for h in chosen]],
+            loadings=W[:, [h - 1 for h in chosen]],
             feature_names=readings.short_feature_names(estimator),
         )
         return display.plot(n_features=n_features, confidence=confidence, ax=ax)
@@ -309,28 +295,16 @@ class BiplotDisplay(canvas.Display):
         ax = canvas.axes(ax)
         ax.set_aspect("equal", adjustable="datalim")
         self.scores.plot(confidence=confidence, ax=ax)
-        _pale(ax)
+        # Pale points let arrows and names stand out.
+        for points in ax.collections:
+            points.set_alpha(0.45 if points.get_alpha() is None else points.get_alpha())
         features = self.longest(n_features)
-        tips = self.loadings[features] * self._factor(features)
-        names = [self.feature_names[j] for j in features]
-        self._draw_arrows(ax, tips)
-        drawn = self._draw_names(ax, tips, names)
-        # Widening the axes changes the layout, in which names may reach too far again.
-        for _ in range(PASSES):
-            if not _make_room(ax, tips, drawn):
-                break
-            for text in drawn:
-                text.remove()
-            drawn = self._draw_names(ax, tips, names)
-        return self._drawn(ax)
-
-    def _factor(self, features: np.ndarray) -> float:
-        """A factor for all arrows that makes them fit the scores; only their directions matter."""
+        # A factor for all arrows makes them fit the scores; only their directions matter.
         longest = np.hypot(*self.loadings[features].T).max(initial=0.0)
         farthest = np.hypot(*self.scores.scores.T).max(initial=0.0)
-        return float(REACH * farthest / longest) if longest > 0 and farthest > 0 else 1.0
-
-    def _draw_arrows(self, ax: Axes, tips: np.ndarray) -> None:
+        factor = float(REACH * farthest / longest) if longest > 0 and farthest > 0 else 1.0
+        tips = self.loadings[features] * factor
+        names = [self.feature_names[j] for j in features]
         for x, y in tips:
             ax.annotate(
                 "",
@@ -341,6 +315,15 @@ class BiplotDisplay(canvas.Display):
             )
         ax.update_datalim(1.15 * tips)
         ax.autoscale_view()
+        drawn = self._draw_names(ax, tips, names)
+        # Widening the axes changes the layout, in which names may reach too far again.
+        for _ in range(PASSES):
+            if not _make_room(ax, tips, drawn):
+                break
+            for text in drawn:
+                text.remove()
+            drawn = self._draw_names(ax, tips, names)
+        return self._drawn(ax)
 
     def _draw_names(self, ax: Axes, tips: np.ndarray, names: list[str]) -> list[Any]:
         halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
@@ -372,7 +355,9 @@ def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
     # The layout shrinks axes if names reach beyond their right end.
     ax.figure.canvas.figure.draw_without_rendering()
     left = tips[:, 0] < 0
-    shares = np.minimum([_share(ax, text) for text in names], WIDEST)[left]
+    gaps, width = 3 * OFFSET * ax.figure.dpi / POINTS, ax.get_window_extent().width
+    taken = [float((text.get_window_extent().width + gaps) / width) for text in names]
+    shares = np.minimum(taken, WIDEST)[left]
     first, high = ax.get_xlim()
     low = first
     for _ in range(ROUNDS):
@@ -382,12 +367,6 @@ def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
     ax.update_datalim([(low, 0.0)])
     ax.autoscale_view()
     return True
-
-
-def _share(ax: Axes, text: Any) -> float:
-    """The share of the width of the axes that a name takes, with the gaps beside it."""
-    gaps = 3 * OFFSET * ax.figure.dpi / POINTS
-    return float((text.get_window_extent().width + gaps) / ax.get_window_extent().width)
 
 
 def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
@@ -415,17 +394,3 @@ def _separated(y: np.ndarray, gap: float) -> np.ndarray:
         pools.append((mean, size))
     levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
     return levels + gap * np.arange(y.size)
-
-
-def _loadings(estimator: AnyEstimator) -> np.ndarray:
-    """Directions of the features, (p, k), in the coordinates that `transform` returns."""
-    W = readings.array(estimator.components_).T
-    if getattr(estimator, "whiten", False):
-        return W * readings.array(read.latent_std(estimator.posterior_))
-    return W
-
-
-def _pale(ax: Axes) -> None:
-    """Make the points pale, so that arrows and names stand out."""
-    for points in ax.collections:
-        points.set_alpha(0.45 if points.get_alpha() is None else points.get_alpha())

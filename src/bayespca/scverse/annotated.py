@@ -173,7 +173,13 @@ def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
         return _found_in_counts(model, matrix)
     model.fit(matrix.input())
     blocks = matrix.blocks() if matrix.is_stored else [matrix.input()]
-    parts = [[_computed(each) for each in model.transform(X, return_std=True)] for X in blocks]
+    parts = [
+        [
+            np.asarray(each.compute() if hasattr(each, "compute") else each)
+            for each in model.transform(X, return_std=True)
+        ]
+        for X in blocks
+    ]
     scores, std = (np.concatenate(each) for each in zip(*parts, strict=True))
     about = {
         "variance": np.asarray(model.explained_variance_),
@@ -193,10 +199,6 @@ def _found_in_counts(model: GeneralizedPCA, matrix: CellsByGenes) -> _Found:
     variance = scores.var(axis=0)
     about = {"variance": variance, "variance_ratio": variance / max(float(variance.sum()), TINY)}
     return _Found(scores, std, np.asarray(model.components_).T, None, about)
-
-
-def _computed(values: Any) -> FloatArray:
-    return np.asarray(values.compute() if hasattr(values, "compute") else values)
 
 
 def _write(
