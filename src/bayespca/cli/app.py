@@ -14,8 +14,8 @@ from bayespca.io.nifti_files import is_nifti
 from bayespca.version import __version__
 
 from . import options as o
-from .failures import SETTING, exit_on_sigterm
 from .help import Verbs, output, verb
+from .messages import SETTING, exit_on_sigterm
 from .model_options import (
     Factorizing,
     FeatureFiles,
@@ -268,7 +268,7 @@ def impute(
 ) -> None:
     """Fill the holes in DATA, with error bars: numbers, yes/no, categories, ranks and counts."""
     from . import application as work
-    from .imputation import FilledOutputs
+    from .application import FilledOutputs
     from .mixed import Choice
 
     if saved is not None:
@@ -311,7 +311,7 @@ def ratings(
     Predictions go to --out, or as CSV to standard output.
     """
     from . import ratings as work
-    from .cluster import DaskCluster
+    from .inputs import DaskCluster
 
     cluster, names = DaskCluster(dask, workers), reading.names()
     work.ratings(

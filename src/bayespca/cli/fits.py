@@ -27,11 +27,11 @@ from bayespca.version import __version__
 
 from . import screen
 from .inputs import Input, labels_of, open_input
+from .messages import on_the_command_line
 from .mixed import Choice
 from .models import by_component, described_components, score_table
 from .options import Computing
 from .outputs import FitOutputs, command_line, write_files
-from .wording import on_the_command_line
 
 # Most points of the scores that a report draws.
 DRAWN = 10_000

@@ -21,11 +21,11 @@ from bayespca.io.writing import replacing_path
 
 from . import models, screen
 from .inputs import labels_of, open_input, open_tensor
+from .messages import option_name, renamed
 from .mixed import MixedInput
 from .options import ColumnKinds, Computing, Fitting, ModelKind, changed
 from .outputs import FitOutputs, check_places, write_files, write_report
 from .progress import progress, sweeps
-from .wording import option_name, renamed
 
 # Initial number of clusters of zeros and ones; those that the data do not support disappear.
 MOST_CLUSTERS = 10

@@ -12,6 +12,7 @@ import typer
 from bayespca.io.records import How
 
 from .help import model_option, output, reading_option
+from .messages import option_name
 from .options import Decimal, Delimiter, Fitting, Header, changed
 from .standard import to_read
 from .values import (
@@ -24,7 +25,6 @@ from .values import (
     positive_or,
     whole_number_or,
 )
-from .wording import option_name
 
 if TYPE_CHECKING:
     from bayespca.estimators.factorization import MatrixFactorization

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from .failures import reporting_failures
 from .help import model_option, output, reading_option
+from .messages import OPTIONS, option_name, reporting_failures
 from .standard import to_read, to_write
 from .values import (
     Engine,
@@ -28,7 +28,6 @@ from .values import (
     positive_or,
     whole_number_or,
 )
-from .wording import OPTIONS, option_name
 
 if TYPE_CHECKING:
     from bayespca.estimators.pca import BayesianPCA
@@ -207,7 +206,7 @@ class Computing:
 
     def opened(self, path: Path, how: How) -> AbstractContextManager[Input]:
         """A context with the input of a command."""
-        from .cluster import DaskCluster
+        from .inputs import DaskCluster
 
         return DaskCluster(self.dask, self.workers).opened(path, how, stream=self.stream)
 

@@ -28,7 +28,7 @@ from bayespca.sources.rating_files import of_rating_files
 from bayespca.version import __version__
 
 from . import models, screen
-from .cluster import DaskCluster
+from .inputs import DaskCluster
 from .model_options import FeatureFiles
 from .outputs import RatingOutputs, check_places, check_tables, write_files, write_report
 from .progress import progress, sweeps

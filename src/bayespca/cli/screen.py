@@ -30,8 +30,8 @@ from bayespca.estimators.wording import (
 )
 from bayespca.version import __version__
 
+from .messages import on_the_command_line
 from .standard import named
-from .wording import on_the_command_line
 
 RULES = {
     DEFAULT: "the most probable number, if the data determine it",

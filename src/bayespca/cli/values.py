@@ -10,32 +10,12 @@ import typer
 # Copies of the words that estimators accept, whose import would take a second: of
 # `bayespca.spectrum.METHODS`, `bayespca.lowrank.noise_models.NOISES` with auto,
 # `bayespca.engines.ENGINES` and `bayespca.discrete.columns.NAMES`.
-PCAMethod = Literal[
-    "evb",
-    "epb",
-    "emap",
-    "global-epb",
-    "global-emap",
-    "vb",
-    "pb",
-    "pb-a",
-    "pb-b",
-    "map",
-    "ml",
-    "laplace",
-]
+Learned = Literal["evb", "epb", "emap", "global-epb", "global-emap"]
+PCAMethod = Literal[Learned, "vb", "pb", "pb-a", "pb-b", "map", "ml", "laplace"]
 RatingsMethod = Literal["evb", "epb", "emap", "gibbs"]
-Noise = Literal[
-    "auto",
-    "isotropic",
-    "per-feature",
-    "per-sample",
-    "both",
-    "student",
-    "student-cells",
-    "autoregressive",
-]
 ViewNoise = Literal["auto", "isotropic", "per-feature"]
+OfCells = Literal["student", "student-cells", "autoregressive"]
+Noise = Literal[ViewNoise, "per-sample", "both", OfCells]
 Engine = Literal["auto", "dense", "gram", "randomized", "sparse", "streaming", "dask"]
 LIKELIHOODS = ("normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial")
 

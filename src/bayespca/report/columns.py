@@ -21,9 +21,8 @@ from bayespca.estimators.wording import KINDS, feature_names
 
 from . import parts
 from .embedding import JsonObject, numbers, plain, shortened
-from .figures import Figure, axis, scatter
+from .figures import MAX_FEATURES, Figure, Levels, axis, scatter
 from .loadings import Directions
-from .noise import MAX_FEATURES, Levels
 from .pca import with_scores
 from .scores import MAX_GROUPS, Samples, read_scores
 

@@ -26,7 +26,7 @@ from bayespca.estimators.wording import (
 )
 from bayespca.version import __version__
 
-from . import figures, loadings, noise, parts, sentences
+from . import figures, loadings, parts, sentences
 from .embedding import JsonObject
 from .loadings import Directions
 from .parts import Content, Drawings, Strip, StripPart
@@ -124,9 +124,9 @@ def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, fi
         figures.scree(model),
         figures.rank_posterior(model),
         figures.eigenvalues(model),
-        noise.of_features(model, names),
-        noise.of_samples(model, samples),
-        noise.of_cells(model, names, samples),
+        figures.noise_of_features(model, names),
+        figures.noise_of_samples(model, samples),
+        figures.noise_of_cells(model, names, samples),
         figures.trace(model),
     ]
     return {

@@ -18,9 +18,8 @@ from bayespca.estimators.wording import percent
 
 from . import parts
 from .embedding import JsonObject, numbers
-from .figures import MAX_STEMS, Figure, axis, scatter
+from .figures import MAX_ROWS, MAX_STEMS, Figure, Levels, axis, scatter
 from .loadings import Directions
-from .noise import MAX_ROWS, Levels
 from .scores import Samples, read_scores
 
 TASTE = (
