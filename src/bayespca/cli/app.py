@@ -25,7 +25,7 @@ from .model_options import (
     Viewing,
     refuse_for_images,
 )
-from .outputs import FitOutputs, RatingOutputs, ViewOutputs
+from .outputs import FilledOutputs, FitOutputs, RatingOutputs, ViewOutputs
 from .standard import COMPLETING, all_to_read, to_read
 
 app = typer.Typer(
@@ -142,8 +142,8 @@ def rank(
     """Compare the numbers of components that different rules find in DATA."""
     from . import fits as work
 
-    drawn = o.halves(stability) | {"lookalikes": lookalikes, "random_state": seed}
-    work.rank(data, reading.how(), drawn | {"scale": scale, "center": center}, as_json=json)
+    drawn = {"lookalikes": lookalikes, "random_state": seed, "scale": scale, "center": center}
+    work.rank(data, reading.how(), drawn, stability=stability, as_json=json)
 
 
 @command("m.bpca new.csv -o scores.parquet", "m.bpca - < new.csv > scores.csv")
@@ -242,23 +242,7 @@ def impute(
     data: o.Data,
     *,
     out: o.NeededOut,
-    std: Annotated[
-        bool,
-        output(
-            "--std",
-            help="Also write the standard deviations of the filled cells, to a file beside --out.",
-        ),
-    ] = False,
-    intervals: Annotated[
-        bool,
-        output(
-            "--intervals",
-            help="Also write a 95 % interval of each filled cell, or its probability.",
-        ),
-    ] = False,
-    draws: Annotated[
-        int, output(help="Number of draws to write as well, for multiple imputation.", min=0)
-    ] = 0,
+    beside: FilledOutputs,
     saved: o.Saved = None,
     save: o.Save = None,
     json: o.Json = False,
@@ -268,15 +252,13 @@ def impute(
 ) -> None:
     """Fill the holes in DATA, with error bars: numbers, yes/no, categories, ranks and counts."""
     from . import application as work
-    from .application import FilledOutputs
     from .mixed import Choice
 
     if saved is not None:
         columns.refuse(f"--model, which uses {saved} as it is")
     columns.check()
-    choice = Choice(columns, fitting.cap(), fitting.seed, fitting.of_numbers(std=std))
+    choice = Choice(columns, fitting.cap(), fitting.seed, fitting.of_numbers(std=beside.std))
     modelled = work.Modelled(fitting.model_unless(saved), saved, save, choice)
-    beside = FilledOutputs(std=std, intervals=intervals, draws=draws)
     work.impute(data, reading.how(), modelled, beside, out=out, as_json=json)
 
 

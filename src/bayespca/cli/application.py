@@ -26,43 +26,11 @@ from bayespca.io.tensor_files import check_tensor_ending, write_tensor
 from . import models, screen
 from .inputs import Input, open_input, open_tensor
 from .mixed import Choice, MixedInput, of_saved
-from .outputs import check_places, check_tables
+from .outputs import FilledOutputs, check_places, check_tables
 from .progress import progress
 from .standard import is_written
 
 LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class FilledOutputs:
-    """Outputs besides the filled table: standard deviations of filled cells, their intervals or
-    probabilities, and a number of draws.
-    """
-
-    std: bool = False
-    intervals: bool = False
-    draws: int = 0
-
-    def named(self) -> list[str]:
-        """The given options for these outputs."""
-        return [f"--{name}" for name, given in vars(self).items() if given]
-
-    def places(self, out: Path) -> list[tuple[str, Path]]:
-        """The files that `impute` writes, each with its option."""
-        options = ("std", "intervals")
-        single = [(f"--{o}", self.place(out, o)) for o in options if getattr(self, o)]
-        drawn = (("--draws", self.of_draw(out, i)) for i in range(self.draws))
-        return [("--out", out), *single, *drawn]
-
-    def of_draw(self, out: Path, i: int) -> Path:
-        return self.place(out, f"draw-{i + 1:0{len(str(self.draws))}d}")
-
-    @staticmethod
-    def place(path: Path, what: str) -> Path:
-        """Path of a further output: data.csv becomes data-std.csv."""
-        is_packed = path.suffix in (".gz", ".bz2", ".zst")
-        endings = "".join(path.suffixes[-2:]) if is_packed else path.suffix
-        return path.with_name(f"{path.name.removesuffix(endings)}-{what}{endings}")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.estimators._halves import RankStability
+from bayespca.estimators._halves import HALVES, RankStability
 from bayespca.estimators._lookalikes import Lookalikes
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.ranks import RankReport
@@ -126,10 +126,13 @@ def fit(
     screen.print_footer(written, facts if verbose else screen.took(seconds))
 
 
-def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
+def rank(
+    data: Path, how: How, options: dict[str, Any], *, stability: bool | None, as_json: bool
+) -> None:
     """Show the ranks by all rules side by side."""
     given = open_input(data, how)
-    ranks = given.apply("decomposing", partial(rank_report, **options))
+    n_halves: Any = "auto" if stability is None else HALVES * stability
+    ranks = given.apply("decomposing", partial(rank_report, n_halves=n_halves, **options))
     if as_json:
         facts = {"file": str(data), **given.facts, "ranks": ranks.ranks()}
         screen.print_json(

@@ -406,13 +406,6 @@ def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tupl
     return (first, second) if second is not None else (saved or first, first)
 
 
-def halves(stability: bool | None) -> dict[str, Any]:
-    """The option of `rank_report` for the number of half samples."""
-    from bayespca.estimators._halves import HALVES
-
-    return {"n_halves": "auto" if stability is None else HALVES * stability}
-
-
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command: a parameter whose type is a group becomes one option for each field.
 

@@ -76,6 +76,52 @@ class FitOutputs:
 
 
 @dataclass(frozen=True)
+class FilledOutputs:
+    """Outputs besides the filled table: standard deviations of filled cells, their intervals or
+    probabilities, and a number of draws.
+    """
+
+    std: Annotated[
+        bool,
+        output(
+            "--std",
+            help="Also write the standard deviations of the filled cells, to a file beside --out.",
+        ),
+    ] = False
+    intervals: Annotated[
+        bool,
+        output(
+            "--intervals",
+            help="Also write a 95 % interval of each filled cell, or its probability.",
+        ),
+    ] = False
+    draws: Annotated[
+        int, output(help="Number of draws to write as well, for multiple imputation.", min=0)
+    ] = 0
+
+    def named(self) -> list[str]:
+        """The given options for these outputs."""
+        return [f"--{name}" for name, given in vars(self).items() if given]
+
+    def places(self, out: Path) -> list[tuple[str, Path]]:
+        """The files that `impute` writes, each with its option."""
+        options = ("std", "intervals")
+        single = [(f"--{o}", self.place(out, o)) for o in options if getattr(self, o)]
+        drawn = (("--draws", self.of_draw(out, i)) for i in range(self.draws))
+        return [("--out", out), *single, *drawn]
+
+    def of_draw(self, out: Path, i: int) -> Path:
+        return self.place(out, f"draw-{i + 1:0{len(str(self.draws))}d}")
+
+    @staticmethod
+    def place(path: Path, what: str) -> Path:
+        """Path of a further output: data.csv becomes data-std.csv."""
+        is_packed = path.suffix in (".gz", ".bz2", ".zst")
+        endings = "".join(path.suffixes[-2:]) if is_packed else path.suffix
+        return path.with_name(f"{path.name.removesuffix(endings)}-{what}{endings}")
+
+
+@dataclass(frozen=True)
 class RatingOutputs:
     """Outputs of a model of ratings and their files; None for those that are not requested.
 

@@ -124,25 +124,15 @@ def render(
         )
     else:
         shown = _page_of(model)(model, X, samples, details or {})
-    page = templates.get_template(shown.template).render(
-        title=title or (f"What is in {source}" if source else shown.name),
-        source=source,
-        size=shown.size,
-        headline=shown.headline,
-        lead=shown.lead,
-        tiles=shown.tiles,
-        strip=shown.strip.parts if shown.strip else [],
-        strip_label=shown.strip.label if shown.strip else "",
-        strip_note=shown.strip.note if shown.strip else "",
-        notes=shown.notes,
-        facts=shown.facts,
-        sections=shown.sections,
-        style=_asset("style.css"),
-        script=_asset("page.js"),
-        data=to_json(shown.data.drawing()),
-        plotly=plotly,
-        **shown.more,
-    )
+    about = {
+        "title": title or (f"What is in {source}" if source else shown.name),
+        "source": source,
+        "style": _asset("style.css"),
+        "script": _asset("page.js"),
+        "data": to_json(shown.data),
+        "plotly": plotly,
+    }
+    page = templates.get_template(shown.template).render(vars(shown) | dict(shown.more) | about)
     # A name with half a surrogate pair cannot be written as UTF-8.
     return page.encode("utf-8", "replace").decode("utf-8")
 

@@ -54,26 +54,10 @@ class Section:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawings:
-    """The data that the script draws; `shares` are those of the components, in words."""
-
-    figures: Sequence[Figure] = ()
-    scores: Scores | None = None
-    loadings: Sequence[JsonObject] = ()
-    shares: Sequence[str] = ()
-
-    def drawing(self) -> JsonObject:
-        return {
-            "figures": {figure.id: figure.drawing() for figure in self.figures},
-            "scores": self.scores.drawing if self.scores else None,
-            "loadings": list(self.loadings),
-            "shares": list(self.shares),
-        }
-
-
-@dataclass(frozen=True, eq=False)
 class Content:
-    """The content of a page; `more` is for templates with more than sections."""
+    """The content of a page; `data` are for the script, `more` for templates with more than
+    sections.
+    """
 
     name: str
     size: str
@@ -83,7 +67,7 @@ class Content:
     strip: Strip | None
     notes: Sequence[Advice]
     facts: Mapping[str, str]
-    data: Drawings
+    data: JsonObject
     sections: Sequence[Section] = ()
     template: str = "sections.html.j2"
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -118,14 +102,24 @@ def content(
         strip=strip,
         notes=account.notes,
         facts=_facts(model, account) | dict(details or {}),
-        data=Drawings(figures, points, loadings.bars(found) if found else [], in_words(shares)),
+        data=drawings(figures, points, loadings.bars(found) if found else [], shares),
         sections=shown,
     )
 
 
-def in_words(shares: Sequence[float]) -> list[str]:
-    """The shares of those components that can be drawn."""
-    return [percent(float(share)) for share in shares[:50]]
+def drawings(
+    figures: Sequence[Figure],
+    points: Scores | None,
+    bars: list[JsonObject],
+    shares: Sequence[float],
+) -> JsonObject:
+    """The data that the script draws, with the shares of those components that can be drawn."""
+    return {
+        "figures": {figure.id: figure.drawing() for figure in figures},
+        "scores": points.drawing if points else None,
+        "loadings": bars,
+        "shares": [percent(float(share)) for share in shares[:50]],
+    }
 
 
 def _facts(model: Any, account: Story) -> dict[str, str]:

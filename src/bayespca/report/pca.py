@@ -29,7 +29,7 @@ from bayespca.version import __version__
 from . import figures, loadings, parts, sentences
 from .embedding import JsonObject
 from .loadings import Directions
-from .parts import Content, Drawings, Strip, StripPart
+from .parts import Content, Strip, StripPart
 from .scores import Samples, Scores, read_scores
 
 # How tables like the data come about.
@@ -60,7 +60,21 @@ def content(
     if stability and stability.rank == summary.rank:
         back = [percent(share) for share in stability.directions.tolist()]
     cards = loadings.cards(found, back)
-    found_by = sentences.rules(summary, ranks) if ranks else {}
+    found_by: dict[str, int] = {}
+    if ranks:
+        others = {name: rank for name, rank in ranks.ranks().items() if name != DEFAULT}
+        found_by = {sentences.KEPT: summary.rank} | others
+    longest = max([1, *found_by.values()])
+    rules = [
+        {
+            "name": name,
+            "rank": rank,
+            "size": round(100 * rank / longest, 1),
+            "agrees": rank == summary.rank,
+            "about": sentences.RULES.get(name, ""),
+        }
+        for name, rank in found_by.items()
+    ]
     size = f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}"
     sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
     return Content(
@@ -84,11 +98,8 @@ def content(
         strip=variance_strip(to_numpy(model.explained_variance_ratio_).tolist()),
         notes=summary.notes,
         facts=sentences.computed(model, summary, __version__, details),
-        data=Drawings(
-            list(shown.values()),
-            points,
-            loadings.bars(found),
-            parts.in_words(found.shares.tolist()),
+        data=parts.drawings(
+            list(shown.values()), points, loadings.bars(found), found.shares.tolist()
         ),
         template="pca.html.j2",
         more={
@@ -101,7 +112,7 @@ def content(
             "points": points,
             "points_sentence": _points_sentence(points, samples.get("scores"), summary),
             "stability": stability and _halves(stability, summary),
-            "rules": _rules(found_by, summary),
+            "rules": rules,
             "lookalikes": lookalikes and _lookalikes(lookalikes),
             "agreement": sentences.agreement(found_by),
             "glossary": sentences.GLOSSARY,
@@ -150,20 +161,6 @@ def variance_strip(shares: Sequence[float]) -> Strip | None:
         "Share of the variance of each component",
         "The variance of the data: numbered parts are the dimensions, the last is noise.",
     )
-
-
-def _rules(found: Mapping[str, int], summary: Summary) -> list[JsonObject]:
-    longest = max([1, *found.values()])
-    return [
-        {
-            "name": name,
-            "rank": rank,
-            "size": round(100 * rank / longest, 1),
-            "agrees": rank == summary.rank,
-            "about": sentences.RULES.get(name, ""),
-        }
-        for name, rank in found.items()
-    ]
 
 
 def _lookalikes(drawn: Lookalikes) -> JsonObject:

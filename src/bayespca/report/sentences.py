@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from bayespca.estimators._lookalikes import DEFAULT
-from bayespca.estimators.ranks import EVB, RankReport
+from bayespca.estimators.ranks import EVB
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
     MINUS,
@@ -135,11 +134,6 @@ def noise_unit(model: FittedPCA) -> str:
     if getattr(model, "scale", False):
         return "standard deviation; that of each feature is 1"
     return "standard deviation, in units of the data"
-
-
-def rules(summary: Summary, ranks: RankReport) -> dict[str, int]:
-    """The number of components on this page, and by other rules."""
-    return {KEPT: summary.rank} | {name: k for name, k in ranks.ranks().items() if name != DEFAULT}
 
 
 def agreement(found: Mapping[str, int]) -> str:

@@ -247,7 +247,11 @@ def denoise(
     matrix = _with_genes_of(adata, layer, mask_var)
     model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
     values = matrix.in_memory()
-    clean = _clean(model.fit(values), values)
+    model.fit(values)
+    if isinstance(model, GeneralizedPCA):
+        clean = np.asarray(model.predict_cells(values))
+    else:
+        clean = np.asarray(model.denoise(values.toarray() if is_sparse(values) else values))
     whole = matrix.whole()
     whole = whole.toarray() if is_sparse(whole) else whole
     whole = whole.astype(clean.dtype, copy=False)
@@ -311,14 +315,19 @@ def impute(
     std = np.zeros(0)
     if holes.any():
         model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
-        mean, std = _predicted(model, matrix.in_memory())
+        values = matrix.in_memory()
+        model.fit(values)
+        predict = model.predict_cells if isinstance(model, GeneralizedPCA) else model.impute
+        mean, std = predict(values, return_std=True)
         inside = holes[:, matrix.genes]
         mean, std = mean[inside], std[inside]
         whole = _with_values(whole, holes, mean)
     target = adata.copy() if copy else adata
     target.layers[layer_added] = whole
     if std_added is not None:
-        target.layers[std_added] = _with_values(_nothing(whole), holes, std)
+        shape, dtype = whole.shape, whole.dtype
+        empty = type(whole)(shape, dtype=dtype) if is_sparse(whole) else np.zeros(shape, dtype)
+        target.layers[std_added] = _with_values(empty, holes, std)
     return target if copy else None
 
 
@@ -331,21 +340,6 @@ def _with_genes_of(adata: Any, layer: str | None, mask_var: Any) -> CellsByGenes
             "adata.raw.to_adata()."
         )
     return matrix
-
-
-def _clean(model: Model, values: Any) -> FloatArray:
-    if isinstance(model, GeneralizedPCA):
-        return np.asarray(model.predict_cells(values))
-    dense = values.toarray() if is_sparse(values) else values
-    return np.asarray(model.denoise(dense))
-
-
-def _predicted(model: Model, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Predictive means and standard deviations of all cells, from values with holes."""
-    model.fit(values)
-    if isinstance(model, GeneralizedPCA):
-        return model.predict_cells(values, return_std=True)
-    return model.impute(values, return_std=True)
 
 
 def _holes(whole: Any) -> BoolArray:
@@ -384,10 +378,3 @@ def _with_values(whole: Any, holes: BoolArray, values: FloatArray) -> Any:
     data = np.concatenate([entries.data[keep], values.astype(whole.dtype)])
     places = (np.r_[entries.row[keep], rows], np.r_[entries.col[keep], columns])
     return type(entries)((data, places), shape=whole.shape).tocsr()
-
-
-def _nothing(whole: Any) -> Any:
-    """Zeros with the shape and type of the matrix."""
-    if is_sparse(whole):
-        return type(whole)(whole.shape, dtype=whole.dtype)
-    return np.zeros_like(whole)
