@@ -55,8 +55,6 @@ class Filling:
         table = models.columns_of(model, given.table)
         return self._write_numbers(model, table), table
 
-    # --- numbers -------------------------------------------------------------------------------
-
     def _write_numbers(self, model: AnyEstimator, table: Table) -> dict[str, str]:
         fill = models.uses_of(model).impute
         assert fill is not None
@@ -86,8 +84,6 @@ class Filling:
             place = self.beside.of_draw(self.out, i)
             yield place, rng
             written[f"draw {i + 1}"] = str(place)
-
-    # --- columns of any kind -------------------------------------------------------------------
 
     def _write_any(self, model: Any, table: Table, frame: Any) -> dict[str, str]:
         filled, cells = model.impute(frame, interval=LEVEL)
@@ -137,10 +133,8 @@ def _cells(rows: list[str], texts: dict[str, list[str]], probability: Any) -> Ta
     """A table with a row for each filled cell; its values are text, because some are levels."""
     columns = {"row": rows, **texts}
     others = {name: np.array(some, dtype=object) for name, some in columns.items()}
-    order = [*columns, "probability"]
-    return replace(
-        Table(np.asarray(probability)[:, None], ["probability"], others=others), order=order
-    )
+    shares, name = np.asarray(probability)[:, None], "probability"
+    return Table(shares, [name], others=others, order=[*columns, name])
 
 
 def transform(

@@ -44,10 +44,6 @@ class Input:
     table: Table | None
 
     @property
-    def is_streamed(self) -> bool:
-        return self.table is None
-
-    @property
     def how_read(self) -> str:
         """A sentence about data that are not in memory."""
         return "The file was read in blocks, not kept in memory."
@@ -71,7 +67,7 @@ class Input:
         return {
             "id_column": self.id_column,
             "columns_set_aside": self.aside,
-            "streamed": self.is_streamed,
+            "streamed": self.table is None,
         }
 
     @property
@@ -86,7 +82,7 @@ class Input:
             some = ", ".join(f"{name!r} ({why})" for name, why in named[:6])
             more = f" and {len(named) - 6} more" if len(named) > 6 else ""
             notes.append(f"Skipped columns: {some}{more}.")
-        if self.is_streamed:
+        if self.table is None:
             notes.append(self.how_read)
         return notes
 

@@ -48,7 +48,6 @@ class RequestedModel:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, fitting: Fitting, outputs: FitOutputs, where: Computing) -> None:
-        """Raise for options that do not apply to such a model."""
         unused = [name for name in changed(fitting) if name not in (*self.takes, "seed")]
         unused += ["loadings"] * (outputs.loadings is not None)
         unused += [name for name, given in outputs.drawn().items() if given]
@@ -112,7 +111,6 @@ def requested(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> Reques
 def fit(
     data: Path, how: How, wanted: RequestedModel, outputs: FitOutputs, *, as_json: bool
 ) -> None:
-    """Fit the model, write output files, and report the result."""
     start = time.perf_counter()
     outputs.check(data)
     model = wanted.model
@@ -209,7 +207,6 @@ class FittedKind:
 
 
 def _samples(table: Table, outputs: FitOutputs) -> dict[str, Any]:
-    """Names of the samples, and the labels that colour them."""
     if outputs.label is None:
         return {"sample_names": table.ids}
     labels = labels_of(table, outputs.label)

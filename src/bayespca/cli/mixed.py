@@ -93,7 +93,6 @@ class Choice:
         return replace(how, texts=not (self.columns.numbers_only or self.instead))
 
     def model(self, given: MixedInput) -> GeneralizedPCA:
-        """The unfitted model for such a table."""
         return GeneralizedPCA(
             self.n_components,
             likelihood=given.likelihood,

@@ -122,7 +122,6 @@ class FeatureFiles:
         return self.times or self.user_features is not None or self.item_features is not None
 
     def places(self) -> list[tuple[str, Path | None]]:
-        """The files, each with the option that names it."""
         return [("--user-features", self.user_features), ("--item-features", self.item_features)]
 
 
@@ -146,7 +145,6 @@ class ReadingRatings:
         return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
 
     def names(self) -> list[str] | None:
-        """The given names of the columns."""
         if self.columns is None:
             return None
         return [name.strip() for name in self.columns.split(",")]
@@ -289,7 +287,6 @@ class Imaging:
 
 
 def refuse_for_images(fitting: Fitting, how: How, **others: object) -> None:
-    """Raise if an option for tables or models is given for an image."""
     for name in [*changed(fitting), *(name for name, given in others.items() if given is not None)]:
         raise ValueError(f"{option_name(name)} does not apply to an image: leave it out.")
     if how != How():

@@ -94,11 +94,9 @@ class Uses:
 
     @property
     def spread(self) -> bool:
-        """Whether filled cells have standard deviations."""
         return self.impute is _with_spread
 
     def verbs(self) -> list[str]:
-        """The verbs that can use such a model."""
         known = ("transform", "denoise", "impute")
         found = [v for v in known if self.tensors or getattr(self, v)]
         found += ["check"] * self.check

@@ -357,7 +357,6 @@ class ColumnKinds:
     ] = False
 
     def check(self) -> None:
-        """Raise for options that contradict each other."""
         if self.numbers_only and self.named():
             raise ValueError(
                 f"--numbers-only contradicts {self.named()[0]}: leave one of them out."
@@ -369,7 +368,6 @@ class ColumnKinds:
             raise ValueError(f"{name} does not apply to {what}: leave it out.")
 
     def named(self) -> list[str]:
-        """Given options that request columns of all kinds."""
         asked = (f.name for f in fields(self) if f.name != "numbers_only")
         return [option_name(name) for name in asked if getattr(self, name)]
 
@@ -379,13 +377,11 @@ class ColumnKinds:
         return text if text not in (None, "auto") and "=" not in text else None
 
     def by_column(self) -> dict[str, str]:
-        """The given likelihoods, by column."""
         text = self.likelihood or ""
         pairs = (part.rpartition("=") for part in text.split(",") if "=" in part)
         return {name.strip(): kind.strip() for name, _, kind in pairs}
 
     def orders(self) -> dict[str, list[str]]:
-        """Ordered levels, by column."""
         pairs = (text.partition("=") for text in self.order or ())
         return {name: [level.strip() for level in levels.split(",")] for name, _, levels in pairs}
 

@@ -59,7 +59,6 @@ class FitOutputs:
         return {"stability": self.stability, "lookalikes": self.lookalikes}
 
     def refuse_annotated(self, data: Path) -> None:
-        """Raise if annotated data are requested from other data."""
         if self.annotated is not None:
             raise ValueError(
                 f"--out writes annotated data, but {data} is not an .h5ad file: use --scores, "
@@ -67,7 +66,6 @@ class FitOutputs:
             )
 
     def check(self, data: Path) -> None:
-        """Raise for contradictory options and for files that cannot be written."""
         check_tables(self.scores, self.loadings)
         written = [(f"--{o}", getattr(self, o)) for o in ("report", "scores", "loadings", "model")]
         check_places(written, read=[("DATA", data)])
@@ -100,7 +98,6 @@ class FilledOutputs:
     ] = 0
 
     def named(self) -> list[str]:
-        """The given options for these outputs."""
         return [f"--{name}" for name, given in vars(self).items() if given]
 
     def places(self, out: Path) -> list[tuple[str, Path]]:
@@ -157,7 +154,6 @@ class RatingOutputs:
     ] = None
 
     def check(self, data: Path, beside: Named = ()) -> None:
-        """Raise for contradictory options and for files that cannot be written."""
         if self.predict is not None and self.recommend is not None:
             raise ValueError("--predict and --recommend write to the same place: give one of them.")
         if self.users is not None and self.recommend is None:
@@ -196,7 +192,6 @@ class ViewOutputs:
     ] = None
 
     def check(self, files: Sequence[Path]) -> None:
-        """Raise for contradictory options and for files that cannot be written."""
         if self.use is not None and self.model is not None:
             raise ValueError("--model is used as it is: leave --save out.")
         if self.use is not None and self.scores is None and self.report is None:

@@ -115,7 +115,6 @@ def _is_whole(text: object) -> bool:
 
 
 def predictions(model: MatrixFactorization, pairs: RatingColumns) -> Answers:
-    """Predictions for pairs."""
     users = _ids_of("user", pairs.users, model.users_)
     items = _ids_of("item", pairs.items, model.items_)
     with progress("predicting"):
@@ -198,7 +197,6 @@ class NewUsers:
 
 
 def _best(users: _Ids, found: Sequence[Any]) -> Table:
-    """A table of the recommendations to each user, one below the other."""
     counts = [len(items) for items, _, _ in found]
     items, mean, std = (np.concatenate(parts) for parts in zip(*found, strict=True))
     all_known = _Ids(items, items, np.ones(items.size, dtype=bool), [])

@@ -142,7 +142,6 @@ def print_fit(
 
 
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
-    """Print a headline, and a line for each fact."""
     out = console()
     out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
     out.print()
@@ -168,7 +167,6 @@ def _answers(summary: Summary, stability: RankStability | None) -> dict[str, str
 
 
 def _details(summary: Summary, stability: RankStability | None) -> dict[str, str]:
-    """Figures behind the answers."""
     shares = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
     level = f"standard deviation {noise_level(summary, 4)}"
     finite = math.isfinite(summary.free_energy)
@@ -280,6 +278,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def filled(holes: int, cells: int) -> str:
-    """A sentence on the number of filled cells."""
     were = "was" if holes == 1 else "were"
     return f"{counted(holes, 'hole')} ({percent(holes / cells)} of the cells) {were} filled."

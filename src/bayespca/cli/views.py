@@ -103,7 +103,6 @@ def _aside(table: Table, kind: Any) -> dict[str, str]:
 
 
 def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
-    """A sentence on the columns of each table that are not analysed."""
     for name, table in tables.items():
         aside = _aside(table, _kind(likelihood, name))
         if aside:
@@ -113,7 +112,6 @@ def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
 
 
 def _kind(likelihood: Any, name: str) -> Any:
-    """The likelihood of a table."""
     return likelihood.get(name, "normal") if isinstance(likelihood, dict) else likelihood
 
 

@@ -167,20 +167,14 @@ def _where(
 ) -> tuple[parts.Section | None, list[float]]:
     """Section with rows in the plane of largest variance, coloured by cluster; and axis shares."""
     filled = np.asarray(model.impute(X), dtype=np.float64)
-    scores, shares = _plane(filled)
+    U, gamma, _ = np.linalg.svd(filled - filled.mean(axis=0), full_matrices=False)
+    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
+    total = float((gamma**2).sum()) or 1.0
+    scores, shares = U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
     labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
     known: Samples = {"labels": labels, "labels_name": "cluster", **samples, "scores": scores}
     section = parts.where("Where the samples lie", read_scores(**known))
     return section, shares
-
-
-def _plane(values: FloatArray) -> tuple[FloatArray, list[float]]:
-    """Coordinates along the directions of largest variance, and their shares of the variance."""
-    centred = values - values.mean(axis=0)
-    U, gamma, _ = np.linalg.svd(centred, full_matrices=False)
-    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
-    total = float((gamma**2).sum()) or 1.0
-    return U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
 
 
 def _sure(probability: FloatArray) -> parts.Section:

@@ -85,7 +85,6 @@ def _plane(model: Any, X: Input, scores: Input) -> parts.Section | None:
 
 
 def _columns(model: Any) -> dict[str, str]:
-    """Names of the columns by kind, with their levels."""
     found: dict[str, list[str]] = {}
     for column in model.fit_.columns:
         levels = ", ".join(str(level) for level in column.levels[:MOST_LEVELS])

@@ -56,7 +56,6 @@ class Figure:
     height: int = 340
 
     def drawing(self) -> JsonObject:
-        """The part of the figure that the script needs."""
         return {"data": self.data, "layout": self.layout, "height": self.height}
 
 
@@ -375,7 +374,6 @@ class Levels:
     probability: FloatArray | None = None
 
     def drawing(self) -> tuple[list[JsonObject], JsonObject, int]:
-        """Data, layout and height of a figure."""
         known = self.values[self.values > 0]
         wide = known.size and known.max() > WIDE * known.min()
         scale = {"type": "log", "dtick": 1} if wide else {}

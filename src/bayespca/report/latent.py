@@ -56,7 +56,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 
 def relevances(relevance: np.ndarray) -> Figure:
-    """Figure of the relevance of each dimension."""
     names = [f"{h}" for h in range(1, relevance.size + 1)]
     bars: JsonObject = {
         "type": "bar",

@@ -110,7 +110,6 @@ def _spectrum(model: Any, found: Directions) -> Figure:
 
 
 def _items(model: Any, names: list[str]) -> list[Figure]:
-    """Figures of the most rated, the least certain and the best liked items."""
     counts = np.bincount(to_numpy(model.seen_items_), minlength=len(names)).astype(np.float64)
     found = [
         _dots("rated", "Most rated items", "number of ratings", counts, names),

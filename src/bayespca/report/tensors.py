@@ -108,7 +108,6 @@ def _core(core: FloatArray) -> parts.Section:
 
 
 def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
-    """Figure of the components of a mode along its slices."""
     shown = min(LINES, U.shape[1])
     data = [
         scatter(
