@@ -25,7 +25,7 @@ OTHERWISE = {"random_state": "seed", "missing": "na"}
 # Every option of every command, by the name of its parameter; filled as commands are declared.
 OPTIONS: set[str] = set(OTHERWISE)
 # Remedies in messages of `io`, with the options for them.
-ASKED = {
+REMEDIES = {
     "transpose the table": "--transpose",
     "name the delimiter": "--delimiter",
     "name the array to read": "--array",
@@ -41,11 +41,16 @@ LEFT_OUT = re.compile(r"^column ('[^']*') (.*)leave it out\b")
 MENTIONED = re.compile(
     r"`([a-z]\w*)`|(?<=\boption )([a-z]\w*)\b(?!=)|(?<![\w.\"'-])([a-z]+_\w+)\b(?![=(])"
 )
+NO_MEMORY = "there is not enough memory: try --stream, or a file that can be streamed."
+NO_MEMORY_FOR_BLOCKS = (
+    "there is not enough memory, though the file is read in blocks: set columns aside with --drop, "
+    "or run it on a machine with more memory."
+)
 
 
 def on_the_command_line(message: str) -> str:
     """A message with options as they are typed; names that are not options stay unchanged."""
-    for words, option in ASKED.items():
+    for words, option in REMEDIES.items():
         message = message.replace(words, f"{words} ({option})")
     message = LEFT_OUT.sub(r"column \1 \2leave it out (--drop \1)", message)
     message = BY_COLUMN.sub(r"--likelihood \1=\2", message)
@@ -99,11 +104,6 @@ class Setting:
     streamed: bool = False
 
 
-NO_MEMORY = "there is not enough memory: try --stream, or a file that can be streamed."
-NO_MEMORY_FOR_BLOCKS = (
-    "there is not enough memory, though the file is read in blocks: set columns aside with --drop, "
-    "or run it on a machine with more memory."
-)
 SETTING = Setting()
 
 

@@ -21,6 +21,8 @@ from .inputs import frame_for
 
 # Features named for each component, and most components listed in the terminal.
 NAMED, LISTED = 3, 12
+# Filled cells, and their standard deviations if the model knows them.
+Filled = tuple[Numbers, Numbers | None]
 
 
 def component_names(k: int) -> list[str]:
@@ -69,10 +71,6 @@ def described_components(model: FittedPCA) -> list[dict[str, object]]:
             }
         )
     return described
-
-
-# Filled cells, and their standard deviations if the model knows them.
-Filled = tuple[Numbers, Numbers | None]
 
 
 @dataclass(frozen=True)

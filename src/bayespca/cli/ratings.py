@@ -42,6 +42,8 @@ from .rating_answers import (
     users_of,
 )
 
+ROLES = ("user", "item")
+
 
 def ratings(
     data: Path,
@@ -283,9 +285,6 @@ def _tell(model: Any, path: Path, answers: Answers, out: Path | None, *, as_json
     else:
         screen.print_notes(answers.notes)
         screen.print_footer(written, story(model).headline)
-
-
-ROLES = ("user", "item")
 
 
 @dataclass(frozen=True, eq=False)

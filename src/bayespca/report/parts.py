@@ -18,6 +18,11 @@ from .figures import Figure, trace
 from .loadings import Card, Directions, LoadingsTable
 from .scores import Scores
 
+MIXTURE = (
+    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
+    "fall when they rise."
+)
+
 
 @dataclass(frozen=True)
 class StripPart:
@@ -139,12 +144,6 @@ def _facts(model: Any, account: Story) -> dict[str, str]:
     if steps:
         facts["Steps"] = f"{steps:,}" + ("" if account.numbers["converged"] else ", not settled")
     return facts
-
-
-MIXTURE = (
-    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
-    "fall when they rise."
-)
 
 
 # --- sections that several models have ---------------------------------------------------------

@@ -22,6 +22,11 @@ from .figures import MAX_ROWS, MAX_STEMS, Figure, Levels, axis, scatter
 from .loadings import Directions
 from .scores import Samples, read_scores
 
+# Levels of the intervals that are drawn; the caption gives 90 %.
+LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
+# With fewer ratings, shares mean nothing.
+FEWEST = 20
+GROUPS = 10
 TASTE = (
     "Each dimension is a taste: users who prefer the items with bars to the right tend to dislike "
     "the items with bars to the left."
@@ -137,13 +142,6 @@ def _dots(id: str, title: str, axis: str, values: FloatArray, names: list[str]) 
     layout["xaxis"] |= {"title": {"text": axis}}
     some = "" if order.size == values.size else f"; the first {order.size} of {values.size:,}"
     return Figure(id, title, f"Each dot is one item{some}.", dots, layout, height)
-
-
-# Levels of the intervals that are drawn; the caption gives 90 %.
-LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
-# With fewer ratings, shares mean nothing.
-FEWEST = 20
-GROUPS = 10
 
 
 def calibrated(found: Judged | None) -> parts.Section | None:
