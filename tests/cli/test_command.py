@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import bayespca
-from bayespca.cli import applying, inputs, progress, values
+from bayespca.cli import application, inputs, progress, values
 from bayespca.datasets import low_rank
 from bayespca.engines import ENGINES
 from bayespca.inference import Info
@@ -502,7 +503,7 @@ def test_one_bar_at_a_time(folder, monkeypatch):
             open_bars.pop()
 
     open_bars = []
-    for module in (inputs, applying):
+    for module in (inputs, application):
         monkeypatch.setattr(module, "progress", alone)
     monkeypatch.setattr(inputs, "sweeps", alone)
     frame(simulated(500)).to_csv("x.csv", index=False)
@@ -567,5 +568,5 @@ def test_sweeps_are_shown_on_terminals():
 
 
 def test_options_name_everything_there_is():
-    assert {method.value for method in values.PCAMethod} == set(METHODS)
-    assert {engine.value for engine in values.Engine} == {"auto", *ENGINES}
+    assert set(get_args(values.PCAMethod)) == set(METHODS)
+    assert set(get_args(values.Engine)) == {"auto", *ENGINES}

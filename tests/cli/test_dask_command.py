@@ -132,7 +132,7 @@ def unused_port():
 
 
 def test_nobody_answers(folder, monkeypatch):
-    monkeypatch.setattr("bayespca.cli.cluster.PATIENCE", 1)
+    monkeypatch.setattr("bayespca.cli.inputs.PATIENCE", 1)
     address = f"tcp://127.0.0.1:{unused_port()}"
     told = output_inside("fit", "part-*.parquet", "--dask", address, rc=1)
     assert f"no Dask scheduler answers at {address} within 1 seconds" in told

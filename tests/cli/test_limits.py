@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from bayespca.cli.failures import NO_MEMORY_FOR_BLOCKS, SETTING, _sentence
+from bayespca.cli.messages import NO_MEMORY_FOR_BLOCKS, SETTING, _sentence
 from bayespca.engines.decomposing import available_memory
 from bayespca.io import open_file
 

@@ -6,14 +6,14 @@ import re
 import subprocess
 import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import GibbsPCA, MatrixFactorization
-from bayespca.cli import progress, reproducing
+from bayespca.cli import progress, reproduction
 
 SLOW = """
 import time
@@ -52,11 +52,11 @@ class Bar:
 
 
 @pytest.mark.parametrize("sampler", ["ratings", "PCA"])
-def test_samplers_show_how_far_they_are(sampler):
+def test_samplers_show_how_far_they_are(sampler, monkeypatch):
     bar = Bar()
-    seen = progress._Sweeps(progress._Shown(bar, 0), "fitting", 1e-5)
+    monkeypatch.setattr(progress, "_shown", lambda *what, has_bar: nullcontext((bar, 0)))
     rng, options = np.random.default_rng(0), {"n_warmup": 3, "n_draws": 5, "n_chains": 2}
-    with warnings.catch_warnings():
+    with progress.sweeps("fitting", 1e-5) as seen, warnings.catch_warnings():
         # So few draws cannot mix.
         warnings.simplefilter("ignore", ConvergenceWarning)
         if sampler == "ratings":
@@ -89,8 +89,8 @@ def test_programs_are_shown_as_they_run(tmp_path, monkeypatch):
         shown.append((what, total))
         yield shown.append
 
-    monkeypatch.setattr(reproducing, "progress", progress)
-    reproducing.reproduce("icml2011/table1", data=None, quick=True, out=tmp_path / "page")
+    monkeypatch.setattr(reproduction, "progress", progress)
+    reproduction.reproduce("icml2011/table1", data=None, quick=True, out=tmp_path / "page")
     (what, total), *shares = shown
     assert (what, total) == ("icml2011/table1, 1 of 1", 1.0)
     assert len(shares) > 3
@@ -101,9 +101,9 @@ def test_the_share_of_a_program_that_runs(tmp_path):
     """The lines on standard error when the output is piped show a share that only grows."""
     slow = f"""
 from pathlib import Path
-from bayespca.cli import progress, reproducing
+from bayespca.cli import progress, reproduction
 progress.EVERY = 0.1
-reproducing.reproduce("lecture/kmeans", data=None, quick=True, out=Path({str(tmp_path)!r}))
+reproduction.reproduce("lecture/kmeans", data=None, quick=True, out=Path({str(tmp_path)!r}))
 """
     done = subprocess.run([sys.executable, "-c", slow], capture_output=True, text=True, check=True)
     shares = re.findall(r"lecture/kmeans, 1 of 1: (\d+) %, .* left", done.stderr)

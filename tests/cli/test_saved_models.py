@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayespca
-from bayespca.cli.using import USES
+from bayespca.cli.models import USES
 from bayespca.datasets import low_rank
 from bayespca.estimators._base import ESTIMATORS
 

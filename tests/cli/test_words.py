@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from bayespca.cli import screen
 from bayespca.cli.app import app
-from bayespca.cli.wording import on_the_command_line
+from bayespca.cli.messages import on_the_command_line
 
 from .installed import run
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from bayespca.displays import FreeEnergyDisplay, HintonDisplay, MissingnessDisplay
-from bayespca.displays.missingness import block_means, holes_of
+from bayespca.displays.maps import block_means, holes_of
 from bayespca.estimators import BayesianPCA
 
 # --- Hinton diagrams ---------------------------------------------------------------------------

@@ -8,8 +8,8 @@ import pytest
 
 from bayespca.datasets import low_rank
 from bayespca.displays import BiplotDisplay, ScoresDisplay
-from bayespca.displays.biplot import spread_out
-from bayespca.displays.colouring import groups, is_continuous
+from bayespca.displays.canvas import groups, is_continuous
+from bayespca.displays.scores import spread_out
 from bayespca.estimators import BayesianPCA
 
 

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from bayespca.datasets import low_rank
 from bayespca.displays import RankPosteriorDisplay, ScreeDisplay, SpectrumDensityDisplay
-from bayespca.displays.scree import shown_indices
+from bayespca.displays.spectra import shown_indices
 from bayespca.estimators import BayesianPCA
 from bayespca.spectrum import Spectrum
 from bayespca.spectrum.noise_law import density, density_of_nonzero, largest_singular_value, support

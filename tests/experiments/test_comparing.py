@@ -6,10 +6,10 @@ from importlib import import_module
 
 import pytest
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-reproducing.experiments()
-comparing = import_module(f"{reproducing.PACKAGE}.comparing")
+reproduction.experiments()
+comparing = import_module(f"{reproduction.PACKAGE}.comparing")
 
 
 def test_a_number_must_agree_in_every_printed_digit():

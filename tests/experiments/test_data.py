@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-reproducing.experiments()
-data = import_module(f"{reproducing.PACKAGE}.data")
+reproduction.experiments()
+data = import_module(f"{reproduction.PACKAGE}.data")
 
 
 def test_the_first_folder_that_has_a_file_is_read(tmp_path):

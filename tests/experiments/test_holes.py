@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-package = reproducing.experiments().__name__
+package = reproduction.experiments().__name__
 iteration = import_module(f"{package}.iteration")
 holes = import_module(f"{package}.aistats2014.holes")
 artificial = import_module(f"{package}.aistats2014.artificial")

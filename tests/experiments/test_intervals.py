@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-package = reproducing.experiments().__name__
+package = reproduction.experiments().__name__
 intervals, simulated = (
     import_module(f"{package}.claims.{name}") for name in ("intervals", "simulated")
 )

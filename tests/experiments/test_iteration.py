@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 from oracles import sweeps as oracle
 
-iteration = import_module(f"{reproducing.experiments().__name__}.iteration")
+iteration = import_module(f"{reproduction.experiments().__name__}.iteration")
 
 METHODS = ("evb", "epb", "emap")
 # Only EVB can learn its noise: under EMAP it goes to zero (aistats2014 Section 4.3).

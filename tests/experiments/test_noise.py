@@ -12,10 +12,10 @@ from scipy import stats
 from scipy.integrate import quad
 
 from bayespca import BayesianPCA
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 from bayespca.datasets import noisy
 
-package = reproducing.experiments().__name__
+package = reproduction.experiments().__name__
 heldout, peers, predicting, ranks = (
     import_module(f"{package}.noise.{name}") for name in ("heldout", "peers", "predicting", "ranks")
 )

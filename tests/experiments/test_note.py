@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-reproducing.experiments()
+reproduction.experiments()
 curves, likelihood, oilflow, solutions = (
-    import_module(f"{reproducing.PACKAGE}.note.{name}")
+    import_module(f"{reproduction.PACKAGE}.note.{name}")
     for name in ("curves", "likelihood", "oilflow", "solutions")
 )
-data = import_module(f"{reproducing.PACKAGE}.data")
+data = import_module(f"{reproduction.PACKAGE}.data")
 
 
 def test_the_likelihood_is_that_of_the_rows():

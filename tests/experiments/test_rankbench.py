@@ -9,9 +9,9 @@ import pytest
 from numpy.linalg import svdvals
 from scipy.linalg import toeplitz
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-package = reproducing.experiments().__name__
+package = reproduction.experiments().__name__
 coloured, designs, panels, questionnaires, rules, white = (
     import_module(f"{package}.rankbench.{name}")
     for name in ("coloured", "designs", "panels", "questionnaires", "rules", "white")

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 from cases import EVERY_CASE
 
 ROOT = Path(__file__).parents[2]
 FOLDER = os.environ.get("BAYESPCA_DATA")
 
-reproducing.experiments()
+reproduction.experiments()
 comparing, data, page, records, running = (
-    import_module(f"{reproducing.PACKAGE}.{name}")
+    import_module(f"{reproduction.PACKAGE}.{name}")
     for name in ("comparing", "data", "page", "records", "running")
 )
 PROGRAMS = running.chosen("all")
@@ -118,10 +118,10 @@ def test_results_are_kept_and_replaced(tmp_path):
 
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("BAYESPCA_DATA", raising=False)
-    reproducing.reproduce("icml2011/lemma2", data=tmp_path, quick=True, out=tmp_path / "page")
+    reproduction.reproduce("icml2011/lemma2", data=tmp_path, quick=True, out=tmp_path / "page")
     assert "M = 20 < L = 50" in capsys.readouterr().out
     assert (tmp_path / "page" / "reproduction.html").is_file()
     with pytest.raises(ValueError, match="is no folder"):
-        reproducing.reproduce("all", data=tmp_path / "none", quick=True, out=tmp_path)
+        reproduction.reproduce("all", data=tmp_path / "none", quick=True, out=tmp_path)
     with pytest.raises(ValueError, match="there is no 'x'"):
-        reproducing.reproduce("x", data=None, quick=True, out=tmp_path)
+        reproduction.reproduce("x", data=None, quick=True, out=tmp_path)

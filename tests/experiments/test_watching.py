@@ -6,10 +6,10 @@ from importlib import import_module
 
 import pytest
 
-from bayespca.cli import reproducing
+from bayespca.cli import reproduction
 
-reproducing.experiments()
-watching = import_module(f"{reproducing.PACKAGE}.watching")
+reproduction.experiments()
+watching = import_module(f"{reproduction.PACKAGE}.watching")
 
 
 def test_loops_within_loops_divide_what_the_outer_ones_have():

@@ -8,7 +8,7 @@ import pytest
 
 from bayespca import GeneralizedPCA, report
 from bayespca.discrete.columns import TableColumn
-from bayespca.report.categories import figure, placed
+from bayespca.report.columns import figure, placed
 
 
 def scores(n=40, seed=0):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from .ending import run_and_leave
+from .process import run_and_exit
 
 
 def main() -> None:
     """Run the command, and end the process with its exit code."""
-    run_and_leave(_command)
+    run_and_exit(_command)
 
 
 def _command() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +14,19 @@ from bayespca.io.nifti_files import is_nifti
 from bayespca.version import __version__
 
 from . import options as o
-from .column_options import ColumnKinds
-from .failures import SETTING, end_when_told, in_one_sentence
-from .helping import Verbs, verb
-from .imaging_options import Imaging, refuse_for_images
-from .outputs import FitOutputs, RatingOutputs
-from .panels import OUTPUT
-from .rating_options import Factorizing, FeatureFiles, NewRatings, ReadingRatings
+from .help import Verbs, output, verb
+from .messages import SETTING, exit_on_sigterm
+from .model_options import (
+    Factorizing,
+    FeatureFiles,
+    Imaging,
+    NewRatings,
+    ReadingRatings,
+    Viewing,
+    refuse_for_images,
+)
+from .outputs import FilledOutputs, FitOutputs, RatingOutputs, ViewOutputs
 from .standard import COMPLETING, all_to_read, to_read
-from .view_options import Viewing, ViewOutputs
 
 app = typer.Typer(
     name="bayespca",
@@ -34,12 +39,17 @@ app = typer.Typer(
 
 
 def run() -> None:
-    end_when_told()
+    exit_on_sigterm()
     match sys.argv[1:]:
         # Typer shows the completion for the current shell, even if another one is named.
         case ["--show-completion", ("bash" | "zsh" | "fish" | "powershell") as shell]:
             os.environ[COMPLETING], sys.argv[1:] = f"source_{shell}", []
     app(prog_name="bayespca")
+
+
+def command(*examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: a verb with these examples, whose failures are reported in one sentence."""
+    return lambda function: app.command(cls=verb(*examples))(o.grouped(function))
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,24 +71,21 @@ def _main(
     SETTING.debug = debug
 
 
-@app.command(
-    cls=verb(
-        "data.csv",
-        "wine.csv --label cultivar --report wine.html",
-        "survey.csv --likelihood visits=poisson --order pain=low,medium,high",
-        "genes.tsv --transpose --scores scores.csv --model m.bpca",
-        "cells.h5ad -o out.h5ad",
-        "- --json < data.csv",
-    )
+@command(
+    "data.csv",
+    "wine.csv --label cultivar --report wine.html",
+    "survey.csv --likelihood visits=poisson --order pain=low,medium,high",
+    "genes.tsv --transpose --scores scores.csv --model m.bpca",
+    "cells.h5ad -o out.h5ad",
+    "- --json < data.csv",
 )
-@o.grouped
 def fit(
     data: o.Data,
     *,
     outputs: FitOutputs,
     json: o.Json = False,
     kind: o.ModelKind,
-    columns: ColumnKinds,
+    columns: o.ColumnKinds,
     fitting: o.Fitting,
     reading: o.Reading,
     where: o.Computing,
@@ -88,39 +95,34 @@ def fit(
     Columns may be numbers, yes/no, categories, ranks and counts. An array with more than two axes
     (.npy, .npz) is analysed as a tensor.
     """
-    with in_one_sentence(as_json=json):
-        from . import fitting as work
-        from . import kinds
-        from .mixed import Choice
+    from . import fits as work
+    from . import kinds
+    from .mixed import Choice
 
-        if outputs.annotated is not None and data.suffix.lower() == ".h5ad":
-            from .annotated import fit_annotated
-
-            asked = where.given()
-            others = [*(name for name in asked if asked[name]), *kind.given()]
-            fit_annotated(data, reading.how(), fitting, outputs, columns, others, as_json=json)
-            return
-        outputs.refuse_annotated(data)
-        other = kinds.asked(data, reading.how(), fitting, kind)
-        if other is not None:
-            columns.refuse(other.what)
-            other.check(fitting, outputs, where)
-            kinds.fit(data, reading.how(), other, outputs, as_json=json)
-            return
-        columns.check()
-        instead = fitting.of_numbers(**outputs.drawn(), **where.given())
-        choice = Choice(columns, fitting.cap(), fitting.seed, instead)
-        work.fit(
-            *(data, reading.how(), fitting.model(), outputs),
-            where=where,
-            choice=choice,
-            fit_mixed=kinds.fit_mixed,
-            as_json=json,
-        )
+    if outputs.annotated is not None and data.suffix.lower() == ".h5ad":
+        others = [*(name for name, given in where.given().items() if given), *o.changed(kind)]
+        kinds.fit_annotated(data, reading.how(), fitting, outputs, columns, others, as_json=json)
+        return
+    outputs.refuse_annotated(data)
+    other = kinds.requested(data, reading.how(), fitting, kind)
+    if other is not None:
+        columns.refuse(other.what)
+        other.check(fitting, outputs, where)
+        kinds.fit(data, reading.how(), other, outputs, as_json=json)
+        return
+    columns.check()
+    instead = fitting.of_numbers(**outputs.drawn(), **where.given())
+    choice = Choice(columns, fitting.cap(), fitting.seed, instead)
+    work.fit(
+        *(data, reading.how(), fitting.model(), outputs),
+        where=where,
+        choice=choice,
+        fit_mixed=kinds.fit_mixed,
+        as_json=json,
+    )
 
 
-@app.command(cls=verb("data.csv", "data.csv --scale --stability", "data.csv --lookalikes 50"))
-@o.grouped
+@command("data.csv", "data.csv --scale --stability", "data.csv --lookalikes 50")
 def rank(
     data: o.Data,
     *,
@@ -138,25 +140,20 @@ def rank(
     reading: o.Reading,
 ) -> None:
     """Compare the numbers of components that different rules find in DATA."""
-    with in_one_sentence(as_json=json):
-        from . import fitting as work
+    from . import fits as work
 
-        drawn = o.halves(stability) | {"lookalikes": lookalikes, "random_state": seed}
-        work.rank(data, reading.how(), drawn | {"scale": scale, "center": center}, as_json=json)
+    drawn = {"lookalikes": lookalikes, "random_state": seed, "scale": scale, "center": center}
+    work.rank(data, reading.how(), drawn, stability=stability, as_json=json)
 
 
-@app.command(cls=verb("m.bpca new.csv -o scores.parquet", "m.bpca - < new.csv > scores.csv"))
-@o.grouped
+@command("m.bpca new.csv -o scores.parquet", "m.bpca - < new.csv > scores.csv")
 def transform(
     model: o.ModelOrData,
     data: o.DataAfterModel = None,
     *,
     saved: o.Saved = None,
     out: o.Out = None,
-    std: Annotated[
-        bool,
-        typer.Option("--std/--no-std", help="Add standard deviations.", rich_help_panel=OUTPUT),
-    ] = True,
+    std: Annotated[bool, output("--std/--no-std", help="Add standard deviations.")] = True,
     json: o.Json = False,
     reading: o.Reading,
     stream: o.Stream = None,
@@ -165,37 +162,27 @@ def transform(
 
     The model comes first, or after --model. A mixture also gives the cluster of each row.
     """
-    with in_one_sentence(as_json=json):
-        from . import applying as work
+    from . import application as work
 
-        model, data = o.model_and_data(model, data, saved)
-        work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
+    model, data = o.model_and_data(model, data, saved)
+    work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
 
 
-@app.command(
-    cls=verb(
-        "m.bpca new.csv",
-        "m.bpca new.csv --alpha 0.001 -o table.csv",
-        "m.bpca new.csv --clean good.csv",
-    )
+@command(
+    "m.bpca new.csv", "m.bpca new.csv --alpha 0.001 -o table.csv", "m.bpca new.csv --clean good.csv"
 )
-@o.grouped
 def check(
     model: o.Model,
     data: o.Data,
     *,
     alpha: Annotated[
-        float,
-        typer.Option(
-            help="Share of clean rows above each limit.", min=0.0, max=1.0, rich_help_panel=OUTPUT
-        ),
+        float, output(help="Share of clean rows above each limit.", min=0.0, max=1.0)
     ] = 0.05,
     clean: Annotated[
         Path | None,
-        typer.Option(
+        output(
             help="Clean rows, such as those of the fit, to calibrate the limits with; ten fits.",
             metavar="FILE",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     out: o.Out = None,
@@ -207,20 +194,16 @@ def check(
     The exit code is 0 without alarms, 3 with alarms, and 1 for an error. --out gets both statistics
     of all rows, and what each column contributes.
     """
-    with in_one_sentence(as_json=json):
-        from . import checking as work
+    from . import monitoring as work
 
-        work.check(model, data, reading.how(), alpha=alpha, clean=clean, out=out, as_json=json)
+    work.check(model, data, reading.how(), alpha=alpha, clean=clean, out=out, as_json=json)
 
 
-@app.command(
-    cls=verb(
-        "data.csv -o clean.csv",
-        "spectra.npy -o clean.npy --noise autoregressive",
-        "dwi.nii.gz -o clean.nii.gz --mask brain.nii.gz --noise-map sigma.nii.gz",
-    )
+@command(
+    "data.csv -o clean.csv",
+    "spectra.npy -o clean.npy --noise autoregressive",
+    "dwi.nii.gz -o clean.nii.gz --mask brain.nii.gz --noise-map sigma.nii.gz",
 )
-@o.grouped
 def denoise(
     data: o.Data,
     *,
@@ -237,88 +220,55 @@ def denoise(
 
     A series of volumes (.nii, .nii.gz) is denoised patch by patch.
     """
-    with in_one_sentence(as_json=json):
-        if is_nifti(data):
-            from .imaging import denoise_image
+    if is_nifti(data):
+        from .images import denoise_image
 
-            refuse_for_images(fitting, reading.how(), model=saved, save=save, stream=stream)
-            denoise_image(data, out, images, as_json=json)
-            return
-        from . import applying as work
+        refuse_for_images(fitting, reading.how(), model=saved, save=save, stream=stream)
+        denoise_image(data, out, images, as_json=json)
+        return
+    from . import application as work
 
-        images.refuse()
-        modelled = work.Modelled(fitting.model_unless(saved), saved, save)
-        work.denoise(data, reading.how(), modelled, out=out, stream=stream, as_json=json)
+    images.refuse()
+    modelled = work.Modelled(fitting.model_unless(saved), saved, save)
+    work.denoise(data, reading.how(), modelled, out=out, stream=stream, as_json=json)
 
 
-@app.command(
-    cls=verb(
-        "data.csv -o full.csv --std --draws 5",
-        "data.csv -o full.csv --na -999",
-        "- -o - < data.csv > full.csv",
-    )
+@command(
+    "data.csv -o full.csv --std --draws 5",
+    "data.csv -o full.csv --na -999",
+    "- -o - < data.csv > full.csv",
 )
-@o.grouped
 def impute(
     data: o.Data,
     *,
     out: o.NeededOut,
-    std: Annotated[
-        bool,
-        typer.Option(
-            "--std",
-            help="Also write the standard deviations of the filled cells, to a file beside --out.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    intervals: Annotated[
-        bool,
-        typer.Option(
-            "--intervals",
-            help="Also write a 95 % interval of each filled cell, or its probability.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    draws: Annotated[
-        int,
-        typer.Option(
-            help="Number of draws to write as well, for multiple imputation.",
-            min=0,
-            rich_help_panel=OUTPUT,
-        ),
-    ] = 0,
+    beside: FilledOutputs,
     saved: o.Saved = None,
     save: o.Save = None,
     json: o.Json = False,
-    columns: ColumnKinds,
+    columns: o.ColumnKinds,
     fitting: o.Fitting,
     reading: o.Reading,
 ) -> None:
     """Fill the holes in DATA, with error bars: numbers, yes/no, categories, ranks and counts."""
-    with in_one_sentence(as_json=json):
-        from . import applying as work
-        from .filling import FilledOutputs
-        from .mixed import Choice
+    from . import application as work
+    from .mixed import Choice
 
-        if saved is not None:
-            columns.refuse(f"--model, which uses {saved} as it is")
-        columns.check()
-        choice = Choice(columns, fitting.cap(), fitting.seed, fitting.of_numbers(std=std))
-        modelled = work.Modelled(fitting.model_unless(saved), saved, save, choice)
-        beside = FilledOutputs(std=std, intervals=intervals, draws=draws)
-        work.impute(data, reading.how(), modelled, beside, out=out, as_json=json)
+    if saved is not None:
+        columns.refuse(f"--model, which uses {saved} as it is")
+    columns.check()
+    choice = Choice(columns, fitting.cap(), fitting.seed, fitting.of_numbers(std=beside.std))
+    modelled = work.Modelled(fitting.model_unless(saved), saved, save, choice)
+    work.impute(data, reading.how(), modelled, beside, out=out, as_json=json)
 
 
-@app.command(
-    cls=verb(
-        "ratings.csv --predict pairs.csv -o predicted.csv",
-        "u.data --recommend 10 --users 7,12",
-        "u.data --user-features users.csv --item-features items.csv --save m.bpca",
-        "u.data --times --predict pairs.csv -o p.csv",
-        "ratings.csv --columns who,what,stars --save m.bpca --report r.html",
-    )
+@command(
+    "ratings.csv --predict pairs.csv -o predicted.csv",
+    "u.data --recommend 10 --users 7,12",
+    "u.data --user-features users.csv --item-features items.csv --save m.bpca",
+    "u.data --times --predict pairs.csv -o p.csv",
+    "ratings.csv --columns who,what,stars --save m.bpca --report r.html",
 )
-@o.grouped
 def ratings(
     data: Annotated[
         Path,
@@ -342,25 +292,23 @@ def ratings(
 
     Predictions go to --out, or as CSV to standard output.
     """
-    with in_one_sentence(as_json=json):
-        from . import rating as work
-        from .cluster import DaskCluster
+    from . import ratings as work
+    from .inputs import DaskCluster
 
-        cluster, names = DaskCluster(dask, workers), reading.names()
-        work.ratings(
-            data,
-            reading.how(),
-            names,
-            fitting.model(has_features=features.are_given),
-            outputs,
-            features=features,
-            cluster=cluster,
-            as_json=json,
-        )
+    cluster, names = DaskCluster(dask, workers), reading.names()
+    work.ratings(
+        data,
+        reading.how(),
+        names,
+        fitting.model(has_features=features.are_given),
+        outputs,
+        features=features,
+        cluster=cluster,
+        as_json=json,
+    )
 
 
-@app.command(cls=verb("m.bpca pairs.csv -o predicted.csv", "m.bpca pairs.csv --new theirs.csv"))
-@o.grouped
+@command("m.bpca pairs.csv -o predicted.csv", "m.bpca pairs.csv --new theirs.csv")
 def predict(
     model: o.Model,
     pairs: Annotated[
@@ -382,17 +330,13 @@ def predict(
     The column `known` says which part of a pair was in the fit: both, user, item or neither.
     Unknown users and items get average predictions.
     """
-    with in_one_sentence(as_json=json):
-        from . import recommending as work
+    from . import ratings as work
 
-        names = reading.names()
-        work.predict(model, pairs, reading.how(), names, new=new, out=out, as_json=json)
+    names = reading.names()
+    work.predict(model, pairs, reading.how(), names, new=new, out=out, as_json=json)
 
 
-@app.command(
-    cls=verb("m.bpca --user 196", "m.bpca --user ann --user bob -n 5", "m.bpca --new theirs.csv")
-)
-@o.grouped
+@command("m.bpca --user 196", "m.bpca --user ann --user bob -n 5", "m.bpca --new theirs.csv")
 def recommend(
     model: o.Model,
     *,
@@ -408,21 +352,17 @@ def recommend(
 
     Results go to --out, or as CSV to standard output; without --user and --new, for all users.
     """
-    with in_one_sentence(as_json=json):
-        from . import recommending as work
+    from . import ratings as work
 
-        work.recommend(model, user or [], n, new=new, out=out, as_json=json)
+    work.recommend(model, user or [], n, new=new, out=out, as_json=json)
 
 
-@app.command(
-    cls=verb(
-        "genes.csv proteins.csv --id sample --report r.html",
-        "a.parquet b.parquet c.parquet --scores scores.csv --save m.bpca",
-        "genes.csv clinic.csv --id sample --likelihood clinic=auto",
-        "genes.csv --model m.bpca --scores new.csv",
-    )
+@command(
+    "genes.csv proteins.csv --id sample --report r.html",
+    "a.parquet b.parquet c.parquet --scores scores.csv --save m.bpca",
+    "genes.csv clinic.csv --id sample --likelihood clinic=auto",
+    "genes.csv --model m.bpca --scores new.csv",
 )
-@o.grouped
 def views(
     files: Annotated[
         list[Path],
@@ -444,22 +384,20 @@ def views(
     Rows are joined by their names, in the first column or the one that --id names; a table may lack
     samples. Without names, rows belong together by position.
     """
-    with in_one_sentence(as_json=json):
-        from . import viewing as work
+    from . import views as work
 
-        work.views(files, reading.how(), fitting.model(), outputs, as_json=json)
+    work.views(files, reading.how(), fitting.model(), outputs, as_json=json)
 
 
-@app.command(cls=verb("m.bpca", "m.bpca --json"))
+@command("m.bpca", "m.bpca --json")
 def info(model: o.Model, json: o.Json = False) -> None:
     """Show what a MODEL file holds, and which commands use it."""
-    with in_one_sentence(as_json=json):
-        from . import applying as work
+    from . import application as work
 
-        work.info(model, as_json=json)
+    work.info(model, as_json=json)
 
 
-@app.command(cls=verb("lecture --quick", "icml2011/table1 --data datasets/ -o page/"))
+@command("lecture --quick", "icml2011/table1 --data datasets/ -o page/")
 def reproduce(
     target: Annotated[
         str,
@@ -470,8 +408,7 @@ def reproduce(
         ),
     ] = "all",
     data: Annotated[
-        Path | None,
-        typer.Option(help="A folder with data sets; by default, BAYESPCA_DATA."),
+        Path | None, typer.Option(help="A folder with data sets; by default, BAYESPCA_DATA.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer seeds and smaller sizes: some minutes.")
@@ -481,20 +418,18 @@ def reproduce(
     ),
 ) -> None:
     """Recompute the tables and figures of the papers, next to the printed ones."""
-    with in_one_sentence():
-        from . import reproducing as work
+    from . import reproduction as work
 
-        work.reproduce(target, data=data, quick=quick, out=out)
+    work.reproduce(target, data=data, quick=quick, out=out)
 
 
-@app.command(cls=verb("", "-o try/"))
+@command("", "-o try/")
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the files.")] = Path(
         "bayespca-demo"
     ),
 ) -> None:
     """Analyse an embedded table of wines, and write its report."""
-    with in_one_sentence():
-        from .demonstration import demo as show
+    from .fits import demo as show
 
-        show(out)
+    show(out)

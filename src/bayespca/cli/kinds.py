@@ -1,39 +1,42 @@
-"""`bayespca fit` of models other than a plain PCA: tensors, clusters, zeros and ones, curves."""
+"""`bayespca fit` of models other than a plain PCA, and of annotated data."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.findings import findings_of
-from bayespca.io.array_files import is_tensor_file, read_tensor
-from bayespca.io.records import How, Table
+from bayespca.estimators.wording import kept
+from bayespca.io.array_files import is_tensor_file
+from bayespca.io.packages import need
+from bayespca.io.records import How, Table, first_line
 from bayespca.io.tables import write_table
-from bayespca.version import __version__
+from bayespca.io.writing import replacing_path
 
-from . import screen, using
-from .inputs import labels_of, open_input
+from . import models, screen
+from .inputs import labels_of, open_input, open_tensor
+from .messages import option_name, renamed
 from .mixed import MixedInput
-from .options import Computing, Fitting, ModelKind
-from .outputs import FitOutputs
+from .options import ColumnKinds, Computing, Fitting, ModelKind, changed
+from .outputs import FitOutputs, check_places, write_files, write_report
 from .progress import progress, sweeps
-from .tables import cell_loadings, table_of_scores
-from .wording import renamed
 
 # Initial number of clusters of zeros and ones; those that the data do not support disappear.
 MOST_CLUSTERS = 10
 # Options of `fit` for the parameters of mixtures.
 CLUSTERS = {"n_components": "clusters", "ranks": "n_components"}
+# Options of a fit that `scverse.pca` also has.
+SHARED = ("noise", "n_components", "seed")
 
 
 @dataclass(frozen=True)
-class AskedModel:
+class RequestedModel:
     """A model to fit, `what` it is called in messages, and the options of `fit` that it takes.
 
     `names` maps parameters in Python to options of the command if their names differ.
@@ -45,17 +48,15 @@ class AskedModel:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, fitting: Fitting, outputs: FitOutputs, where: Computing) -> None:
-        """Raise for options that do not apply to such a model."""
-        unused = [name for name in fitting.changed() if name not in (*self.takes, "seed")]
+        unused = [name for name in changed(fitting) if name not in (*self.takes, "seed")]
         unused += ["loadings"] * (outputs.loadings is not None)
         unused += [name for name, given in outputs.drawn().items() if given]
         unused += [name for name in ("dask", "workers", "stream") if getattr(where, name)]
         for name in unused:
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} does not apply to {self.what}: leave it out.")
+            raise ValueError(f"{option_name(name)} does not apply to {self.what}: leave it out.")
 
 
-def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel | None:
+def requested(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> RequestedModel | None:
     """The model that the options or the file require; None for a PCA."""
     if kind.binarize is not None and not kind.binary:
         raise ValueError("--binarize needs --binary: give both.")
@@ -69,73 +70,70 @@ def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel
         raise ValueError(
             f"{data} holds a tensor, to which {others[0]} does not apply: leave it out."
         )
+    cap, seed, binarize = fitting.cap(), fitting.seed, kind.binarize
+    noise: Any = fitting.noise
+    one_noise: Any = "isotropic" if noise == "auto" else noise
     if is_tensor:
-        return _tucker(fitting)
+        from bayespca.estimators.tucker import BayesianTucker
+
+        method: Any = fitting.method
+        variance = fitting.variance()
+        tucker = BayesianTucker(method, noise=noise, noise_variance=variance, random_state=seed)
+        return RequestedModel(tucker, "a tensor", ("method", "noise", "noise_variance"))
     if kind.curves:
-        return _curves(fitting)
-    if kind.clusters is not None:
-        return _kinds_of_rows(fitting, kind) if kind.binary else _mixture(fitting, kind)
-    return _binary(fitting, kind) if kind.binary else None
+        from bayespca.estimators.gplvm import GPLVM
+
+        curves = GPLVM(cap, noise=one_noise, center=fitting.center, random_state=seed)
+        return RequestedModel(curves, "curves", ("n_components", "noise", "center"))
+    clusters: Any = None if kind.clusters is None else kind.n_clusters()
+    if kind.binary and clusters is not None:
+        from bayespca.estimators.bernoulli import BernoulliMixture
+
+        most = MOST_CLUSTERS if clusters == "auto" else clusters
+        bits = BernoulliMixture(most, binarize=binarize, random_state=seed)
+        return RequestedModel(bits, "clusters of zeros and ones", (), CLUSTERS)
+    if clusters is not None:
+        from bayespca.estimators.mixture import PCAMixture
+
+        mixture = PCAMixture(clusters, ranks=cap, noise=one_noise, random_state=seed)
+        return RequestedModel(mixture, "clusters", ("n_components", "noise"), CLUSTERS)
+    if kind.binary:
+        from bayespca.estimators.binary_pca import BinaryPCA
+
+        binary = BinaryPCA(cap, binarize=binarize, random_state=seed)
+        return RequestedModel(binary, "zeros and ones", ("n_components",))
+    return None
 
 
-def _tucker(fitting: Fitting) -> AskedModel:
-    from bayespca.estimators.tucker import BayesianTucker
-
-    method: Any = fitting.method.value
-    noise: Any = fitting.noise.value
-    variance = fitting.variance()
-    model = BayesianTucker(method, noise=noise, noise_variance=variance, random_state=fitting.seed)
-    return AskedModel(model, "a tensor", ("method", "noise", "noise_variance"))
+# --- fits --------------------------------------------------------------------------------------
 
 
-def _mixture(fitting: Fitting, kind: ModelKind) -> AskedModel:
-    from bayespca.estimators.mixture import PCAMixture
-
-    noise: Any = "isotropic" if fitting.noise.value == "auto" else fitting.noise.value
-    clusters: Any = kind.n_clusters()
-    ranks: Any = fitting.cap()
-    model = PCAMixture(clusters, ranks=ranks, noise=noise, random_state=fitting.seed)
-    return AskedModel(model, "clusters", ("n_components", "noise"), CLUSTERS)
-
-
-def _kinds_of_rows(fitting: Fitting, kind: ModelKind) -> AskedModel:
-    from bayespca.estimators.bernoulli import BernoulliMixture
-
-    clusters = kind.n_clusters()
-    most = MOST_CLUSTERS if isinstance(clusters, str) else clusters
-    model = BernoulliMixture(most, binarize=kind.binarize, random_state=fitting.seed)
-    return AskedModel(model, "clusters of zeros and ones", (), CLUSTERS)
-
-
-def _binary(fitting: Fitting, kind: ModelKind) -> AskedModel:
-    from bayespca.estimators.binary_pca import BinaryPCA
-
-    cap: Any = fitting.cap()
-    model = BinaryPCA(cap, binarize=kind.binarize, random_state=fitting.seed)
-    return AskedModel(model, "zeros and ones", ("n_components",))
-
-
-def _curves(fitting: Fitting) -> AskedModel:
-    from bayespca.estimators.gplvm import GPLVM
-
-    noise: Any = "isotropic" if fitting.noise.value == "auto" else fitting.noise.value
-    cap: Any = fitting.cap()
-    model = GPLVM(cap, noise=noise, center=fitting.center, random_state=fitting.seed)
-    return AskedModel(model, "curves", ("n_components", "noise", "center"))
-
-
-# --- fitting -----------------------------------------------------------------------------------
-
-
-def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_json: bool) -> None:
-    """Fit the model, write output files, and report the result."""
+def fit(
+    data: Path, how: How, wanted: RequestedModel, outputs: FitOutputs, *, as_json: bool
+) -> None:
     start = time.perf_counter()
     outputs.check(data)
+    model = wanted.model
     try:
-        found = _fitted(data, how, wanted.model, outputs)
+        if models.uses_of(model).tensors:
+            T = open_tensor(data, how)
+            with sweeps("fitting", model.tol) as callback:
+                model.fit(T, callback=callback)
+            found = FittedKind(model, T, data, {}, {}, [])
+        else:
+            given = open_input(data, how, stream=False)
+            assert given.table is not None
+            samples = _samples(given.table, outputs)
+            if hasattr(model, "binarize"):
+                _check_bits(model, given.table)
+            given.fit(model.fit, model.tol)
+            if hasattr(model, "embedding_"):
+                # Latent points from the fit, which would take longer to compute again.
+                samples |= {"scores": model.embedding_, "scores_std": model.embedding_std_}
+            found = FittedKind(model, given.table, data, samples, given.facts, given.notes)
     except ValueError as error:
         raise ValueError(renamed(str(error), wanted.names)) from error
-    _tell(found, outputs, start, as_json=as_json)
+    found.report(outputs, start, as_json=as_json)
 
 
 def fit_mixed(
@@ -146,26 +144,12 @@ def fit_mixed(
     samples = _samples(given.table, outputs)
     given.fit(model.fit, model.tol)
     about = (given.file.path, samples, given.facts, given.notes_on(model))
-    _tell(FoundKind(model, given.table, *about, read=given.frame), outputs, start, as_json=as_json)
-
-
-def _tell(found: FoundKind, outputs: FitOutputs, start: float, *, as_json: bool) -> None:
-    """Write output files, and report the result."""
-    data, written = found.source, _write(found, outputs)
-    seconds = time.perf_counter() - start
-    account = findings_of(found.model)
-    if as_json:
-        about = {"file": str(data), "version": __version__} | account.numbers | found.facts
-        about["notes"] = [*account.numbers["notes"], *found.notes]
-        ended = {"written": written, "seconds": round(seconds, 3)}
-        screen.print_json(about | ended | {"memory_mb": screen.peak_memory()})
-        return
-    screen.print_findings(account, data.name, found.notes)
-    screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
+    found = FittedKind(model, given.table, *about, read=given.frame)
+    found.report(outputs, start, as_json=as_json)
 
 
 @dataclass(frozen=True, eq=False)
-class FoundKind:
+class FittedKind:
     """A fitted model with its data, and facts and notes about them.
 
     `read` is the input of the model if that is not the table itself.
@@ -182,59 +166,57 @@ class FoundKind:
     def scores(self) -> Table:
         """Scores from `transform`; for curves, those that the fit has already computed."""
         if "scores" in self.samples:
-            return table_of_scores(self.samples["scores"], self.samples["scores_std"], self.data)
-        if using.uses_of(self.model).tensors:
-            T = np.asarray(self.model.transform(self.data))
-            return Table(T, [f"component {h + 1}" for h in range(T.shape[1])])
-        transformed = using.uses_of(self.model).transform
-        assert transformed is not None
-        return transformed(self.model, self.data, std=True)
+            scores, std = self.samples["scores"], self.samples["scores_std"]
+            return models.by_component(scores, std, self.data.ids, self.data.id_name)
+        uses = models.uses_of(self.model)
+        if uses.tensors:
+            return models.slice_scores(self.model, self.data)
+        assert uses.transform is not None
+        return uses.transform(self.model, self.data, std=True)
 
+    def loadings(self) -> Table:
+        """A row for each column of natural parameters: its loading on each component."""
+        model = self.model
+        names = models.component_names(model.n_components_)
+        return Table(to_numpy(model.components_).T, names, model.cell_names_, "feature")
 
-def _fitted(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKind:
-    if using.uses_of(model).tensors:
-        return _fit_tensor(data, how, model)
-    return _fit_table(data, how, model, outputs)
-
-
-def _fit_tensor(data: Path, how: How, model: Any) -> FoundKind:
-    with progress(f"reading {data.name}"):
-        T = read_tensor(data, how)
-    with sweeps("fitting", model.tol) as callback:
-        model.fit(T, callback=callback)
-    return FoundKind(model, T, data, {}, {}, [])
-
-
-def _fit_table(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKind:
-    given = open_input(data, how, stream=False)
-    assert given.table is not None
-    samples = _samples(given.table, outputs)
-    if hasattr(model, "binarize"):
-        _check_bits(model, given.table)
-    given.fit(model.fit, model.tol)
-    samples |= _known_points(model)
-    return FoundKind(model, given.table, data, samples, given.facts, given.notes)
+    def report(self, outputs: FitOutputs, start: float, *, as_json: bool) -> None:
+        """Write output files, and show the result; the command began at `start`."""
+        model, name = self.model, self.source.name
+        shown = self.data if self.read is None else self.read
+        written = write_files(
+            ("model", outputs.model, model.save),
+            ("scores", outputs.scores, lambda path: write_table(path, self.scores())),
+            ("loadings", outputs.loadings, lambda path: write_table(path, self.loadings())),
+            (
+                "report",
+                outputs.report,
+                lambda path: write_report(path, model, shown, name, **self.samples),
+            ),
+        )
+        screen.print_fit(
+            {"file": str(self.source)},
+            name,
+            findings_of(model),
+            written,
+            self.notes,
+            start,
+            as_json=as_json,
+            facts=self.facts,
+        )
 
 
 def _samples(table: Table, outputs: FitOutputs) -> dict[str, Any]:
-    """Names of the samples, and the labels that colour them."""
     if outputs.label is None:
         return {"sample_names": table.ids}
     labels = labels_of(table, outputs.label)
     return {"sample_names": table.ids, "labels": labels, "labels_name": outputs.label}
 
 
-def _known_points(model: Any) -> dict[str, Any]:
-    """Latent points from the fit, which would take longer to compute again."""
-    if not hasattr(model, "embedding_"):
-        return {}
-    return {"scores": model.embedding_, "scores_std": model.embedding_std_}
-
-
 def _check_bits(model: Any, table: Table) -> None:
     """Raise for values other than 0 and 1; limit the number of clusters to that of rows."""
     values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    wrong = np.argwhere(~_is_bit(values))
+    wrong = np.argwhere((values != 0) & (values != 1) & ~np.isnan(values))
     if model.binarize is None and wrong.size:
         i, j = wrong[0].tolist()
         name = repr(table.names[j]) if table.names else str(j)
@@ -246,28 +228,81 @@ def _check_bits(model: Any, table: Table) -> None:
         model.n_components = min(model.n_components, len(values))
 
 
-def _is_bit(values: np.ndarray) -> np.ndarray:
-    return np.asarray((values == 0) | (values == 1) | np.isnan(values))
+# --- annotated data ----------------------------------------------------------------------------
 
 
-def _write(found: FoundKind, outputs: FitOutputs) -> dict[str, str]:
-    written = {}
-    if outputs.model is not None:
-        found.model.save(outputs.model)
-        written["model"] = str(outputs.model)
-    if outputs.scores is not None:
-        write_table(outputs.scores, found.scores())
-        written["scores"] = str(outputs.scores)
-    if outputs.loadings is not None:
-        write_table(outputs.loadings, cell_loadings(found.model))
-        written["loadings"] = str(outputs.loadings)
-    if outputs.report is not None:
-        from bayespca.report import page
+def fit_annotated(
+    data: Path,
+    how: How,
+    fitting: Fitting,
+    outputs: FitOutputs,
+    columns: ColumnKinds,
+    others: Iterable[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Write a copy of annotated data with the results of `scverse.pca`."""
+    from bayespca.scverse.annotated import pca
 
-        name = found.source.name
-        command = {"command": "bayespca " + " ".join(sys.argv[1:])}
-        about = {"title": name, "source": name, "details": command}
-        shown = found.data if found.read is None else found.read
-        page.write(outputs.report, found.model, shown, **about, **found.samples)
-        written["report"] = str(outputs.report)
-    return written
+    out = outputs.annotated
+    assert out is not None
+    given = [name for name in changed(fitting) if name not in SHARED]
+    given += [name for name in vars(outputs) if name != "annotated" and getattr(outputs, name)]
+    given += [name for name in vars(columns) if name != "likelihood" and getattr(columns, name)]
+    for name in [*given, *others]:
+        raise ValueError(
+            f"{option_name(name)} cannot be combined with --out: leave one of them out."
+        )
+    if how != How(array=how.array):
+        raise ValueError(f"{data} is annotated: options on how to read a table do not apply to it.")
+    if columns.likelihood not in (None, "auto") and columns.for_all() is None:
+        raise ValueError("Annotated data have one --likelihood for all genes.")
+    check_places([("--out", out)], read=[("DATA", data)])
+    start = time.perf_counter()
+    adata = _read_annotated(data)
+    with progress(f"fitting {data.name}"):
+        pca(
+            adata,
+            layer=how.array,
+            noise=fitting.noise,
+            likelihood=columns.for_all() or "auto",
+            n_components=fitting.cap(),
+            random_state=fitting.seed,
+        )
+    with replacing_path(out) as temporary:
+        adata.write_h5ad(temporary)
+    about, written = adata.uns["pca"], {"annotated": str(out)}
+    likelihood, rank = about["params"]["likelihood"], about["n_components"]
+    if as_json:
+        screen.print_json(
+            {
+                "file": str(data),
+                "shape": list(adata.shape),
+                "rank": rank,
+                "how_sure": about.get("how_sure"),
+                "likelihood": likelihood,
+                "explained_variance_ratio": about["variance_ratio"].tolist(),
+                "written": written,
+            }
+        )
+        return
+    facts = {
+        "components": kept(rank, about["how_sure"]) if "how_sure" in about else str(rank),
+        "likelihood": likelihood,
+        "written to": "obsm['X_pca'], varm['PCs'], uns['pca'], and standard deviations beside them",
+    }
+    n, p = adata.shape
+    screen.print_facts(data.name, f"{n} cells × {p} genes", facts)
+    screen.print_footer(written, screen.took(time.perf_counter() - start))
+
+
+def _read_annotated(path: Path) -> Any:
+    anndata = need("anndata", f"reading {path}")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    try:
+        with progress(f"reading {path.name}"):
+            return anndata.read_h5ad(path)
+    except Exception as error:
+        # anndata and h5py raise errors of many types for a damaged file.
+        raise ValueError(f"{path} cannot be read as .h5ad: {first_line(error)}") from error

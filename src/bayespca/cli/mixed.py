@@ -17,9 +17,8 @@ from bayespca.io.files import open_files
 from bayespca.io.layout import MOSTLY, listed
 from bayespca.io.records import How, Table
 
-from .column_options import ColumnKinds
-from .frames import frame_for, frame_of, names_of, texts_of
-from .inputs import Input
+from .inputs import Input, frame_for, frame_of, names_of, texts_of
+from .options import ColumnKinds
 from .progress import sweeps
 
 # Reasons to set a column aside. All columns of text have the first, but may be categories.
@@ -41,13 +40,13 @@ class MixedInput(Input):
     """A file whose columns of all kinds are analysed; `frame` is the input of the model.
 
     That is a data frame, or the table itself if it is sparse. `likelihood` is the option of
-    `GeneralizedPCA`, None for a saved model. `is_asked` says whether the user gave an option for
+    `GeneralizedPCA`, None for a saved model. `is_chosen` says whether the user gave an option for
     columns.
     """
 
     frame: Any
     likelihood: Any = None
-    is_asked: bool = False
+    is_chosen: bool = False
 
     def fit(self, work: Callable[..., object], tol: float) -> None:
         with sweeps("fitting", tol) as callback:
@@ -63,9 +62,15 @@ class MixedInput(Input):
         took = ", ".join(f"{kind} ({listed(names, NAMED)})" for kind, names in kinds.items())
         has_numbers = self.table is not None and self.table.shape[1] > 0
         other = "; --numbers-only analyses the numbers alone"
-        other = other if has_numbers and not self.is_asked else ""
+        other = other if has_numbers and not self.is_chosen else ""
         sentence = f"Columns were read as {took}: --likelihood COLUMN=KIND changes that{other}."
-        return [sentence, *_alike(self.frame), *self.notes, *_about_dates(self.aside)]
+        notes = [sentence, *_alike(self.frame), *self.notes]
+        if dates := [name for name, why in self.aside.items() if why == DATED]:
+            notes.append(
+                f"To analyse {listed(dates, NAMED)}, turn dates into numbers, such as days since "
+                "one of them, or into categories, such as the month."
+            )
+        return notes
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,6 @@ class Choice:
         return replace(how, texts=not (self.columns.numbers_only or self.instead))
 
     def model(self, given: MixedInput) -> GeneralizedPCA:
-        """The unfitted model for such a table."""
         return GeneralizedPCA(
             self.n_components,
             likelihood=given.likelihood,
@@ -125,22 +129,22 @@ def _mixed(
     given: Input, table: Table, columns: ColumnKinds, label: str | None
 ) -> MixedInput | None:
     """The table with columns of all kinds if it has texts or truth values, or if options say so."""
-    is_asked = bool(columns.named())
-    if table.upright is not None and not is_asked:
+    is_chosen = bool(columns.named())
+    if table.upright is not None and not is_chosen:
         return None
     asked = columns.by_column() | dict.fromkeys(columns.orders(), "ordinal")
     aside = set_aside(table, {label} if label else set(), asked)
     names = [name for name in names_of(table) if name not in aside]
     kinds = {str(table.types.get(name)) for name in names}
     has_others = any(name in table.others for name in names) or "bool" in kinds
-    if not (is_asked or (has_others and len(names) > 1)):
+    if not (is_chosen or (has_others and len(names) > 1)):
         return None
     _check_asked(table, names, columns)
     orders = {k: v for k, v in (table.levels | columns.orders()).items() if k in names}
     by_column = dict.fromkeys(orders, "ordinal") | columns.by_column()
     likelihood = columns.for_all() or by_column or "auto"
     frame = table if is_sparse(table.values) else frame_of(table, names, orders)
-    return MixedInput(given.file, replace(table, aside=aside), frame, likelihood, is_asked)
+    return MixedInput(given.file, replace(table, aside=aside), frame, likelihood, is_chosen)
 
 
 def of_saved(model: GeneralizedPCA, given: Input) -> Input:
@@ -231,14 +235,6 @@ def _check_asked(table: Table, names: list[str], columns: ColumnKinds) -> None:
                 f"the levels of column {name!r} are texts without an order: give it from the "
                 f"lowest to the highest, as in --order {name}={shown}."
             )
-
-
-def _about_dates(aside: Mapping[str, str]) -> Iterator[str]:
-    if dates := [name for name, why in aside.items() if why == DATED]:
-        yield (
-            f"To analyse {listed(dates, NAMED)}, turn dates into numbers, such as days since one "
-            "of them, or into categories, such as the month."
-        )
 
 
 def _alike(frame: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -41,8 +41,8 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
     Yields a function that adds to the work done. If standard error is not a terminal, a line is
     printed every ten seconds.
     """
-    with _shown(what, total, has_bar=total is not None) as shown:
-        yield partial(shown.bar.advance, shown.task)
+    with _shown(what, total, has_bar=total is not None) as (bar, task):
+        yield partial(bar.advance, task)
 
 
 @contextmanager
@@ -51,9 +51,27 @@ def sweeps(what: str, tol: float) -> Iterator[Callback]:
 
     Yields the callback of the fit, which ends when a share `tol` of the free energy is left to
     gain. A fit without sweeps gets a bar without an estimate of its duration.
+
+    The bar fills as the logarithm of the remaining gain falls to its end value, or sweep by sweep
+    if their number is fixed.
     """
-    with _shown(what, None, has_bar=True) as shown:
-        yield _Sweeps(shown, what, tol)
+    with _shown(what, None, has_bar=True) as (bar, task):
+        most = 0.0
+
+        def callback(number: int, info: Info) -> None:
+            nonlocal most
+            end = tol * (abs(info.free_energy) + 1.0)
+            if number == 1:
+                most = 0.0
+            if math.isfinite(info.to_gain):
+                most = max(most, info.to_gain)
+            share = share_done(most, info.to_gain, end)
+            if info.n_steps is not None:
+                share = number / info.n_steps
+            words = f"{what}: {words_for(number, info, end)}"
+            bar.update(task, total=1.0, completed=share, description=words)
+
+        yield callback
 
 
 class _Lines:
@@ -80,39 +98,6 @@ class _Lines:
             seconds = time.monotonic() - self._start
             share = self._done / self._total if self._total else None
             print(line_for(self._what, share, seconds), file=sys.stderr, flush=True)
-
-
-class _Shown(NamedTuple):
-    bar: Any
-    task: TaskID
-
-
-class _Sweeps:
-    """A callback that fills the bar as the logarithm of the remaining gain falls to its end value,
-    or sweep by sweep if their number is fixed.
-    """
-
-    def __init__(self, shown: _Shown, what: str, tol: float) -> None:
-        self._shown, self._what, self._tol = shown, what, tol
-        self._most = 0.0
-
-    def __call__(self, number: int, info: Info) -> None:
-        end = self._tol * (abs(info.free_energy) + 1.0)
-        if number == 1:
-            self._most = 0.0
-        if math.isfinite(info.to_gain):
-            self._most = max(self._most, info.to_gain)
-        self._shown.bar.update(
-            self._shown.task,
-            total=1.0,
-            completed=self._share(number, info, end),
-            description=f"{self._what}: {words_for(number, info, end)}",
-        )
-
-    def _share(self, number: int, info: Info, end: float) -> float:
-        if info.n_steps is not None:
-            return number / info.n_steps
-        return share_done(self._most, info.to_gain, end)
 
 
 def share_done(most: float, left: float, end: float) -> float:
@@ -147,23 +132,15 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def _shown(what: str, total: float | None, *, has_bar: bool) -> Iterator[_Shown]:
+def _shown(what: str, total: float | None, *, has_bar: bool) -> Iterator[tuple[Any, TaskID]]:
     console = Console(file=sys.stderr)
-    if console.is_terminal:
-        with _on_terminal(console, what, total, has_bar=has_bar) as shown:
-            yield shown
+    if not console.is_terminal:
+        lines = _Lines(what, total)
+        try:
+            yield lines, TaskID(0)
+        finally:
+            lines.stop()
         return
-    lines = _Lines(what, total)
-    try:
-        yield _Shown(lines, TaskID(0))
-    finally:
-        lines.stop()
-
-
-@contextmanager
-def _on_terminal(
-    console: Console, what: str, total: float | None, *, has_bar: bool
-) -> Iterator[_Shown]:
     share = [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()] if has_bar else []
     bar = Progress(
         SpinnerColumn(),
@@ -178,7 +155,7 @@ def _on_terminal(
     timer.daemon = True
     timer.start()
     try:
-        yield _Shown(bar, task)
+        yield bar, task
     finally:
         timer.cancel()
         timer.join()

@@ -35,7 +35,7 @@ class Answers(NamedTuple):
     notes: list[str]
 
 
-class _Asked(NamedTuple):
+class _Ids(NamedTuple):
     """Ids as given, in the type of the fit, and which of them the model knows."""
 
     given: Identifiers
@@ -43,8 +43,8 @@ class _Asked(NamedTuple):
     known: Flags
     notes: list[str]
 
-    def taken(self, places: Any) -> _Asked:
-        return _Asked(self.given[places], self.ids[places], self.known[places], self.notes)
+    def taken(self, places: Any) -> _Ids:
+        return _Ids(self.given[places], self.ids[places], self.known[places], self.notes)
 
 
 # --- users and items ---------------------------------------------------------------------------
@@ -78,18 +78,18 @@ def users_of(model: MatrixFactorization, given: str | None) -> Identifiers:
     return ids.astype(np.int64) if all(map(_is_whole, ids)) else ids
 
 
-def _asked(what: str, given: Identifiers, known: Identifiers) -> _Asked:
+def _ids_of(what: str, given: Identifiers, known: Identifiers) -> _Ids:
     """Ids in the type of the fit, and a sentence about unknown ones."""
     ids = _like(given, known)
     ours = set(known.tolist())
     there = np.array([value in ours for value in ids.tolist()], dtype=bool)
     sentence = strangers_sentence(given, np.where(there, 0, -1), what)
     if sentence is None:
-        return _Asked(given, ids, there, [])
+        return _Ids(given, ids, there, [])
     strange = [str(value) for value in given[~there].tolist()]
     if known.dtype != object and not all(map(_is_whole, strange)):
         sentence += f" Ids of the {what}s of the fit are numbers, as {known.tolist()[0]!r}."
-    return _Asked(given, ids, there, [sentence])
+    return _Ids(given, ids, there, [sentence])
 
 
 def _like(ids: Identifiers, known: Identifiers) -> Identifiers:
@@ -115,9 +115,8 @@ def _is_whole(text: object) -> bool:
 
 
 def predictions(model: MatrixFactorization, pairs: RatingColumns) -> Answers:
-    """Predictions for pairs."""
-    users = _asked("user", pairs.users, model.users_)
-    items = _asked("item", pairs.items, model.items_)
+    users = _ids_of("user", pairs.users, model.users_)
+    items = _ids_of("item", pairs.items, model.items_)
     with progress("predicting"):
         mean, std = model.predict(users.ids, items.ids, return_std=True, times=pairs.times)
     return Answers(_table(users, items, mean, std), [*users.notes, *items.notes])
@@ -125,7 +124,7 @@ def predictions(model: MatrixFactorization, pairs: RatingColumns) -> Answers:
 
 def recommendations(model: MatrixFactorization, given: Identifiers, n: int) -> Answers:
     """Recommendations of the n best items to each user."""
-    users = _asked("user", given, model.users_)
+    users = _ids_of("user", given, model.users_)
     found = []
     with progress("recommending", len(given)) as advance:
         for user in users.ids:
@@ -140,7 +139,7 @@ class NewUsers:
     def __init__(self, model: MatrixFactorization, path: Path, how: How | None = None) -> None:
         given = read_new_ratings(path, how)
         assert given.ratings is not None
-        items = _asked("item", given.items, model.items_)
+        items = _ids_of("item", given.items, model.items_)
         self.model, self.items, self.ratings = model, items.taken(items.known), given.ratings
         self.ratings = given.ratings[items.known]
         self.rows = given.users[items.known]
@@ -157,14 +156,16 @@ class NewUsers:
             self.users,
             lambda items, stars, _: self.model.recommend_new(items, stars, n, True, True),
         )
-        return Answers(_best(self._as_known(self.users), found), self.notes)
+        ids = np.array(self.users, dtype=object)
+        users = _Ids(ids, ids, np.ones(ids.size, dtype=bool), [])
+        return Answers(_best(users, found), self.notes)
 
     def predictions(self, pairs: RatingColumns) -> Answers:
         """Predictions for pairs: for new users from their ratings, for others from the fit."""
         named = np.array([str(user) for user in pairs.users.tolist()])
         ours = {str(user): user for user in self.users}
         answers = predictions(self.model, pairs)
-        items = _asked("item", pairs.items, self.model.items_)
+        items = _ids_of("item", pairs.items, self.model.items_)
         mean, std = answers.table.values[:, 0].copy(), answers.table.values[:, 1].copy()
         is_new = np.array([name in ours for name in named], dtype=bool)
         asked = list(dict.fromkeys(named[is_new].tolist()))
@@ -176,8 +177,8 @@ class NewUsers:
         )
         for name, (one_mean, one_std) in zip(asked, found, strict=True):
             mean[named == name], std[named == name] = one_mean, one_std
-        users = _asked("user", pairs.users, self.model.users_)
-        others = _asked("user", pairs.users[~is_new], self.model.users_)
+        users = _ids_of("user", pairs.users, self.model.users_)
+        others = _ids_of("user", pairs.users[~is_new], self.model.users_)
         users = users._replace(known=users.known | is_new)
         notes = [*self.notes, *others.notes, *items.notes]
         return Answers(_table(users, items, mean, std), notes)
@@ -191,23 +192,18 @@ class NewUsers:
                 advance(1)
         return found
 
-    def _as_known(self, users: Sequence[Any]) -> _Asked:
-        ids = np.array(users, dtype=object)
-        return _Asked(ids, ids, np.ones(ids.size, dtype=bool), [])
-
 
 # --- tables ------------------------------------------------------------------------------------
 
 
-def _best(users: _Asked, found: Sequence[Any]) -> Table:
-    """A table of the recommendations to each user, one below the other."""
+def _best(users: _Ids, found: Sequence[Any]) -> Table:
     counts = [len(items) for items, _, _ in found]
     items, mean, std = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    all_known = _Asked(items, items, np.ones(items.size, dtype=bool), [])
+    all_known = _Ids(items, items, np.ones(items.size, dtype=bool), [])
     return _table(users.taken(np.repeat(np.arange(len(counts)), counts)), all_known, mean, std)
 
 
-def _table(users: _Asked, items: _Asked, mean: Numbers, std: Numbers) -> Table:
+def _table(users: _Ids, items: _Ids, mean: Numbers, std: Numbers) -> Table:
     known = np.array(["neither", "item", "user", "both"], dtype=object)
     return Table(
         np.stack([mean, std], axis=1),

@@ -6,6 +6,8 @@ import json
 import math
 import re
 import sys
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -26,9 +28,10 @@ from bayespca.estimators.wording import (
     noise_sentence,
     percent,
 )
+from bayespca.version import __version__
 
+from .messages import on_the_command_line
 from .standard import named
-from .wording import on_the_command_line
 
 RULES = {
     DEFAULT: "the most probable number, if the data determine it",
@@ -115,8 +118,30 @@ def print_findings(findings: Findings, title: str, notes: list[str] | None = Non
     print_notes([*(note.text for note in findings.notes), *(notes or [])])
 
 
+def print_fit(
+    source: dict[str, Any],
+    title: str,
+    account: Findings,
+    written: dict[str, str],
+    notes: list[str],
+    start: float,
+    *,
+    as_json: bool,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the results of a fit that began at `start`; `facts` are for JSON."""
+    seconds = time.perf_counter() - start
+    if as_json:
+        found = source | {"version": __version__} | account.numbers | dict(facts or {})
+        found["notes"] = [*account.numbers["notes"], *notes]
+        found |= {"written": written, "seconds": round(seconds, 3), "memory_mb": peak_memory()}
+        print_json(found)
+        return
+    print_findings(account, title, notes)
+    print_footer(written, f"{took(seconds)}, bayespca {__version__}")
+
+
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
-    """Print a headline, and a line for each fact."""
     out = console()
     out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
     out.print()
@@ -142,7 +167,6 @@ def _answers(summary: Summary, stability: RankStability | None) -> dict[str, str
 
 
 def _details(summary: Summary, stability: RankStability | None) -> dict[str, str]:
-    """Figures behind the answers."""
     shares = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
     level = f"standard deviation {noise_level(summary, 4)}"
     finite = math.isfinite(summary.free_energy)
@@ -254,6 +278,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def filled(holes: int, cells: int) -> str:
-    """A sentence on the number of filled cells."""
     were = "was" if holes == 1 else "were"
     return f"{counted(holes, 'hole')} ({percent(holes / cells)} of the cells) {were} filled."

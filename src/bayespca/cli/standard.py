@@ -66,7 +66,13 @@ def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
             return path
         if STANDARD.read is not None:
             raise typer.BadParameter("standard input can be read for one file only.")
-        STANDARD.read = STANDARD.place(INPUT + (ending or _ending(_beginning())))
+        if ending is not None:
+            STANDARD.read = STANDARD.place(INPUT + ending)
+            return STANDARD.read
+        reader: Any = sys.stdin.buffer
+        # This does not consume what it looks at.
+        head = bytes(reader.peek(LOOKED_AT)[:LOOKED_AT])
+        STANDARD.read = STANDARD.place(INPUT + ending_of(head))
         return STANDARD.read
 
     return mapped
@@ -98,7 +104,14 @@ def streams() -> Iterator[None]:
     If a file goes to standard output, everything else is printed to standard error.
     """
     if STANDARD.read is not None:
-        _keep_input(STANDARD.read)
+        try:
+            with STANDARD.read.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            raise OSError(
+                f"cannot keep standard input in {STANDARD.read.parent.parent}: {error.strerror}; "
+                "set TMPDIR to a folder with more room."
+            ) from error
     if STANDARD.written is None:
         yield
         return
@@ -107,17 +120,6 @@ def streams() -> Iterator[None]:
     with STANDARD.written.open("rb") as file:
         shutil.copyfileobj(file, sys.stdout.buffer)
     sys.stdout.buffer.flush()
-
-
-def _keep_input(path: Path) -> None:
-    try:
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-    except OSError as error:
-        raise OSError(
-            f"cannot keep standard input in {path.parent.parent}: {error.strerror}; set TMPDIR to "
-            "a folder with more room."
-        ) from error
 
 
 def named(text: str) -> str:
@@ -135,13 +137,7 @@ def forget() -> None:
     STANDARD.folder = STANDARD.read = STANDARD.written = None
 
 
-def _beginning() -> bytes:
-    """The first bytes of standard input, without consuming them."""
-    reader: Any = sys.stdin.buffer
-    return bytes(reader.peek(LOOKED_AT)[:LOOKED_AT])
-
-
-def _ending(head: bytes) -> str:
+def ending_of(head: bytes) -> str:
     """The ending of the format that begins with these bytes."""
     if head.startswith(ZIP):
         return ".npz" if b".npy" in head else ".xlsx"

@@ -3,69 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
-
-class PCAMethod(StrEnum):
-    """Copy of `bayespca.spectrum.METHODS`, whose import would take a second."""
-
-    evb = "evb"
-    epb = "epb"
-    emap = "emap"
-    global_epb = "global-epb"
-    global_emap = "global-emap"
-    vb = "vb"
-    pb = "pb"
-    pb_a = "pb-a"
-    pb_b = "pb-b"
-    map = "map"
-    ml = "ml"
-    laplace = "laplace"
-
-
-class RatingsMethod(StrEnum):
-    """Methods of `MatrixFactorization`."""
-
-    evb = "evb"
-    epb = "epb"
-    emap = "emap"
-    gibbs = "gibbs"
-
-
-class Noise(StrEnum):
-    """`bayespca.lowrank.noise_models.NOISES`, or auto for the one that the evidence prefers."""
-
-    auto = "auto"
-    isotropic = "isotropic"
-    per_feature = "per-feature"
-    per_sample = "per-sample"
-    both = "both"
-    student = "student"
-    student_cells = "student-cells"
-    autoregressive = "autoregressive"
-
-
-class ViewNoise(StrEnum):
-    """Noise models of `MultiViewPCA`."""
-
-    auto = "auto"
-    isotropic = "isotropic"
-    per_feature = "per-feature"
-
-
-class Engine(StrEnum):
-    """Copy of `bayespca.engines.ENGINES`, whose import would take a second."""
-
-    auto = "auto"
-    dense = "dense"
-    gram = "gram"
-    randomized = "randomized"
-    sparse = "sparse"
-    streaming = "streaming"
-    dask = "dask"
+# Copies of the words that estimators accept, whose import would take a second: of
+# `bayespca.spectrum.METHODS`, `bayespca.lowrank.noise_models.NOISES` with auto,
+# `bayespca.engines.ENGINES` and `bayespca.discrete.columns.NAMES`.
+Learned = Literal["evb", "epb", "emap", "global-epb", "global-emap"]
+PCAMethod = Literal[Learned, "vb", "pb", "pb-a", "pb-b", "map", "ml", "laplace"]
+RatingsMethod = Literal["evb", "epb", "emap", "gibbs"]
+ViewNoise = Literal["auto", "isotropic", "per-feature"]
+OfCells = Literal["student", "student-cells", "autoregressive"]
+Noise = Literal[ViewNoise, "per-sample", "both", OfCells]
+Engine = Literal["auto", "dense", "gram", "randomized", "sparse", "streaming", "dask"]
+LIKELIHOODS = ("normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial")
 
 
 # --- what an option may be ---------------------------------------------------------------------
@@ -133,8 +85,41 @@ def as_number(text: str, kind: type) -> Any:
 
 
 def one_character(text: str | None) -> str | None:
-    named = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-    text = named.get(text, text) if text else text
+    names = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+    text = names.get(text, text) if text else text
     if text is not None and len(text.encode()) != 1:
         raise typer.BadParameter("must be one character, or tab, space, comma or semicolon.")
     return text
+
+
+def checked_likelihood(text: str | None) -> str | None:
+    """The text, if it is auto, a likelihood, or likelihoods by column."""
+    for part in [] if text is None else text.split(","):
+        name = part.rpartition("=")[2].strip()
+        if name not in ("auto", *LIKELIHOODS) or ("," in (text or "") and "=" not in part):
+            raise typer.BadParameter(
+                f"must be auto, one of {', '.join(LIKELIHOODS)}, or such names by column, as in "
+                "stage=ordinal,visits=poisson."
+            )
+    return text
+
+
+def checked_orders(texts: list[str] | None) -> list[str] | None:
+    for text in texts or ():
+        name, _, levels = text.partition("=")
+        if not name or len(levels.split(",")) < 2:
+            raise typer.BadParameter("must be a column and its levels, as in pain=low,medium,high.")
+    return texts
+
+
+def checked_kinds(texts: list[str] | None) -> list[str] | None:
+    """The texts, if they are auto, a likelihood, or likelihoods by table and column."""
+    for text in texts or ():
+        view, _, kind = text.rpartition("=")
+        alone = "=" not in text and len(texts or ()) == 1
+        if kind not in ("auto", *LIKELIHOODS) or not (view or alone):
+            raise typer.BadParameter(
+                f"must be auto or one of {', '.join(LIKELIHOODS)}, alone or for a table or one of "
+                "its columns, as in clinic=auto or clinic:stage=ordinal."
+            )
+    return texts

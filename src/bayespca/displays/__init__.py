@@ -5,19 +5,12 @@ and draws it; `plot` draws it again, on other axes if given. matplotlib is impor
 is drawn, not before.
 """
 
-from .biplot import BiplotDisplay
-from .clusters import ClustersDisplay
-from .density import SpectrumDensityDisplay
-from .free_energy import FreeEnergyDisplay
-from .hinton import HintonDisplay
 from .latent import LatentDisplay, RelevanceDisplay
-from .missingness import MissingnessDisplay
+from .maps import ClustersDisplay, HintonDisplay, MissingnessDisplay, ViewsDisplay
 from .monitoring import MonitoringDisplay
-from .rank import RankPosteriorDisplay
-from .scores import ScoresDisplay
-from .scree import ScreeDisplay
-from .selection import ComponentSelectionDisplay
-from .views import ViewsDisplay
+from .ranks import ComponentSelectionDisplay, FreeEnergyDisplay, RankPosteriorDisplay
+from .scores import BiplotDisplay, ScoresDisplay
+from .spectra import ScreeDisplay, SpectrumDensityDisplay
 
 __all__ = [
     "BiplotDisplay",

@@ -13,8 +13,7 @@ from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.wording import significant
 
 from . import canvas, readings
-from .canvas import Axes
-from .colouring import checked_labels, draw_points
+from .canvas import Axes, checked_labels, draw_points
 from .scores import MOST_POINTS, Components, checked_components, sample
 
 # Points of the grid along each axis, and its margin around the rows as a share of their range.
@@ -139,8 +138,8 @@ class LatentDisplay(canvas.Display):
         n = len(self.points)
         rows = sample(np.arange(n), max_points, np.random.default_rng(random_state))
         labels = None if self.labels is None else self.labels[rows]
-        flat = self.points.shape[1] == 2
-        xy = self.points[rows] if flat else np.column_stack([rows, self.points[rows, 0]])
+        flat, points = self.points.shape[1] == 2, self.points[rows]
+        xy = points if flat else np.column_stack([rows, points[:, 0]])
         self._shade(ax, flat)
         draw_points(ax, xy, labels, size=16 if rows.size <= 1000 else 6, title=self.label_name)
         ax.set_xlabel(self.axis_labels[0] if flat else "row")
@@ -149,8 +148,7 @@ class LatentDisplay(canvas.Display):
             canvas.whole_numbers(ax.xaxis, 0, n - 1)
         few = f"{rows.size:,} of {n:,} rows, " if rows.size < n else ""
         canvas.corner_text(ax, f"{few}grey: functions are uncertain")
-        self._keep(ax_=ax, figure_=ax.figure)
-        return self
+        return self._drawn(ax)
 
     def _shade(self, ax: Axes, flat: bool) -> None:
         """Draw the spread as an image under the points."""
@@ -225,10 +223,8 @@ class RelevanceDisplay(canvas.Display):
         ax.set_xlim(0.3, self.relevance.size + 0.7)
         ax.margins(y=0.12)
         canvas.whole_numbers(ax.xaxis, 1, self.relevance.size)
-        ax.set_xlabel("dimension")
-        ax.set_ylabel("relevance")
-        self._keep(ax_=ax, figure_=ax.figure)
-        return self
+        ax.set(xlabel="dimension", ylabel="relevance")
+        return self._drawn(ax)
 
 
 def relevances(estimator: AnyEstimator) -> np.ndarray:

@@ -68,12 +68,10 @@ class MonitoringDisplay(canvas.Display):
         self._draw(ax, self.q, "Q", canvas.CLASSES[1], "^")
         self._name_rows(ax)
         canvas.whole_numbers(ax.xaxis, 0, len(self.q) - 1)
-        ax.set_xlabel("row")
-        ax.set_ylabel("statistic over its limit")
+        ax.set(xlabel="row", ylabel="statistic over its limit")
         canvas.legend(ax, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=2)
         canvas.corner_text(ax, f"{100 * self.alpha:g} % of clean rows are above each limit")
-        self._keep(ax_=ax, figure_=ax.figure)
-        return self
+        return self._drawn(ax)
 
     def _draw(self, ax: Axes, values: FloatArray, name: str, colour: str, marker: str) -> None:
         """Draw one statistic; markers of rows above the limit are filled."""
@@ -88,16 +86,12 @@ class MonitoringDisplay(canvas.Display):
         both = np.fmax(self.t2, self.q)
         above = np.where(both > 1, both, 0.0)
         for i in np.argsort(-above, kind="stable")[: min(MOST_NAMES, int((above > 0).sum()))]:
-            self._name(ax, int(i), float(both[i]))
-
-    def _name(self, ax: Axes, row: int, height: float) -> None:
-        text = str(row) if self.rows is None else shortened(self.rows[row])
-        ax.annotate(
-            text,
-            xy=(row, height),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            fontsize="x-small",
-            color=canvas.INK,
-        )
+            ax.annotate(
+                str(i) if self.rows is None else shortened(self.rows[i]),
+                xy=(i, both[i]),
+                xytext=(0, 4),
+                textcoords="offset points",
+                ha="center",
+                fontsize="x-small",
+                color=canvas.INK,
+            )

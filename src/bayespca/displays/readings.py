@@ -37,14 +37,13 @@ def is_missing(values: np.ndarray) -> NDArray[np.bool_]:
     if values.dtype.kind in "fcmM":
         return np.isnan(values)
     if values.dtype == object:
-        found = [_is_nothing(value) for value in values.ravel()]
+        # NaN is the one value that differs from itself; pandas' NA raises an error when compared.
+        found = [
+            value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
+            for value in values.ravel()
+        ]
         return np.array(found, dtype=np.bool_).reshape(values.shape)
     return np.zeros(values.shape, dtype=np.bool_)
-
-
-def _is_nothing(value: object) -> bool:
-    # NaN is the one value that differs from itself; pandas' NA raises an error when compared.
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
 
 
 def spectrum_of(estimator: AnyEstimator) -> Spectrum:

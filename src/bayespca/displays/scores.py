@@ -1,4 +1,4 @@
-"""Scores of rows on one or two components, with their uncertainty."""
+"""Scores of rows, alone or with the directions of features in a biplot."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from scipy.stats import chi2
 
 from bayespca.arrays.types import Input
 from bayespca.estimators._base import AnyEstimator
+from bayespca.lowrank import posterior as read
 
 from . import canvas, readings
-from .canvas import Axes
-from .colouring import checked_labels, draw_points
+from .canvas import Axes, checked_labels, draw_points
 
 # Two components, counted from 1, or one; None for the first two, or the only one.
 Components: TypeAlias = Sequence[int] | None
 
 MOST_POINTS = 10_000
 MOST_ELLIPSES = 2_000
+# Length of the longest arrow over the distance of the farthest row.
+REACH = 0.85
+# Height of a line of text as a share of the height of the axes.
+LINE = 0.052
+# Points between the tip of an arrow and its name; points in an inch.
+OFFSET, POINTS = 3, 72
+# No name gets more room than this share of the width. Each round of widening makes names longer in
+# data units, by less and less.
+WIDEST, ROUNDS, PASSES = 0.65, 60, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +139,8 @@ class ScoresDisplay(canvas.Display):
         n = len(self.scores)
         rows = sample(np.arange(n), max_points, rng)
         labels = None if self.labels is None else self.labels[rows]
-        xy = self._coordinates(rows)
+        scores = self.scores[rows]
+        xy = scores if self.is_flat else np.column_stack([rows, scores[:, 0]])
         size = 16 if rows.size <= 1000 else 6
         colours = draw_points(ax, xy, labels, size=size, title=self.label_name)
         circled = np.zeros(0, dtype=int)
@@ -139,20 +149,22 @@ class ScoresDisplay(canvas.Display):
             r = radius(confidence, self.scores.shape[1])
             half = r * self.std[rows[circled]]
             self._draw_spread(ax, xy[circled], half, [colours[i] for i in circled])
-        self._label(ax)
-        canvas.corner_text(ax, self._remark(rows.size, circled.size, confidence))
-        self._keep(ax_=ax, figure_=ax.figure)
-        return self
+        ax.set_xlabel(self.axis_labels[0] if self.is_flat else "row")
+        ax.set_ylabel(self.axis_labels[-1])
+        if not self.is_flat:
+            canvas.whole_numbers(ax.xaxis, 0, n - 1)
+        remarks = [f"{rows.size:,} of {n:,} rows"] if rows.size < n else []
+        if circled.size:
+            shape = "ellipses" if self.is_flat else "intervals"
+            few = f" of {circled.size:,}" if circled.size < rows.size else ""
+            remarks.append(f"{100 * confidence:g} % {shape}{few}")
+        canvas.corner_text(ax, ", ".join(remarks))
+        return self._drawn(ax)
 
     @property
     def is_flat(self) -> bool:
         """Whether two components are shown."""
         return self.scores.shape[1] == 2
-
-    def _coordinates(self, rows: np.ndarray) -> np.ndarray:
-        if self.is_flat:
-            return self.scores[rows]
-        return np.column_stack([rows, self.scores[rows, 0]])
 
     def _draw_spread(self, ax: Axes, xy: np.ndarray, half: np.ndarray, colours: list[Any]) -> None:
         if not self.is_flat:
@@ -177,26 +189,6 @@ class ScoresDisplay(canvas.Display):
         ax.update_datalim(np.vstack([xy - half, xy + half]))
         ax.autoscale_view()
 
-    def _label(self, ax: Axes) -> None:
-        if self.is_flat:
-            ax.set_xlabel(self.axis_labels[0])
-            ax.set_ylabel(self.axis_labels[1])
-        else:
-            ax.set_xlabel("row")
-            ax.set_ylabel(self.axis_labels[0])
-            canvas.whole_numbers(ax.xaxis, 0, len(self.scores) - 1)
-
-    def _remark(self, n_shown: int, n_circled: int, confidence: float) -> str:
-        """Remark on rows that are not drawn and on the meaning of the ellipses."""
-        parts = []
-        if n_shown < len(self.scores):
-            parts.append(f"{n_shown:,} of {len(self.scores):,} rows")
-        if n_circled:
-            shape = "ellipses" if self.is_flat else "intervals"
-            few = f" of {n_circled:,}" if n_circled < n_shown else ""
-            parts.append(f"{100 * confidence:g} % {shape}{few}")
-        return ", ".join(parts)
-
 
 def radius(confidence: float, n_dimensions: int) -> float:
     """Radius in standard deviations that contains a Gaussian in n dimensions with `confidence`."""
@@ -218,3 +210,187 @@ def checked_components(components: Components, k: int) -> tuple[int, ...]:
             f"components must be one or two whole numbers from 1 to {k}, got {components!r}."
         )
     return chosen
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BiplotDisplay(canvas.Display):
+    """Scores as points, and the features with the largest loadings as arrows.
+
+    The inner product of a point and an arrow, times a common factor, is the value that the two
+    components give that feature in that row (Gabriel 1971). Both axes have the same scale, so
+    angles are not distorted.
+
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import BiplotDisplay
+    >>> display = BiplotDisplay.from_estimator(model, X, n_features=5)
+    >>> display.ax_.get_xlabel()
+    'component 1 (52 %)'
+
+    Parameters
+    ----------
+    scores
+        The points; drawn without their ellipses by default.
+    loadings
+        One row for each feature, one column for each of the two components.
+    feature_names
+        One for each feature.
+
+    Attributes
+    ----------
+    ax_, figure_
+        The axes and the figure of the last plot.
+    """
+
+    scores: ScoresDisplay
+    loadings: np.ndarray
+    feature_names: Sequence[str]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: AnyEstimator,
+        X: Input,
+        *,
+        components: Components = None,
+        n_features: int = 10,
+        labels: Input = None,
+        confidence: float = 0.0,
+        ax: Axes = None,
+    ) -> Self:
+        """Compute the scores of the rows of X, and draw them with the `n_features` longest arrows.
+
+        `components` are two components, counted from 1; other parameters are as in
+        `ScoresDisplay`.
+        """
+        k = readings.n_components(estimator, what="scores")
+        chosen = checked_components(components, k)
+        if len(chosen) != 2:
+            raise ValueError(
+                f"a biplot needs two components, and the model has {k}: use ScoresDisplay."
+                if k < 2
+                else f"a biplot needs two components, got {components!r}."
+            )
+        # In the coordinates that `transform` returns.
+        W = readings.array(estimator.components_).T
+        if getattr(estimator, "whiten", False):
+            W = W * readings.array(read.latent_std(estimator.posterior_))
+        display = cls(
+            scores=ScoresDisplay.compute(estimator, X, chosen, labels),
+            loadings=W[:, [h - 1 for h in chosen]],
+            feature_names=readings.short_feature_names(estimator),
+        )
+        return display.plot(n_features=n_features, confidence=confidence, ax=ax)
+
+    def longest(self, n_features: int) -> np.ndarray:
+        """The features with the longest arrows, longest first."""
+        length = np.hypot(*self.loadings.T)
+        order = np.argsort(-length, kind="stable")[:n_features]
+        return order[length[order] > 0]
+
+    def plot(self, *, n_features: int = 10, confidence: float = 0.0, ax: Axes = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        ax.set_aspect("equal", adjustable="datalim")
+        self.scores.plot(confidence=confidence, ax=ax)
+        # Pale points let arrows and names stand out.
+        for points in ax.collections:
+            points.set_alpha(0.45 if points.get_alpha() is None else points.get_alpha())
+        features = self.longest(n_features)
+        # A factor for all arrows makes them fit the scores; only their directions matter.
+        longest = np.hypot(*self.loadings[features].T).max(initial=0.0)
+        farthest = np.hypot(*self.scores.scores.T).max(initial=0.0)
+        factor = float(REACH * farthest / longest) if longest > 0 and farthest > 0 else 1.0
+        tips = self.loadings[features] * factor
+        names = [self.feature_names[j] for j in features]
+        for x, y in tips:
+            ax.annotate(
+                "",
+                xy=(x, y),
+                xytext=(0, 0),
+                arrowprops={"arrowstyle": "-|>", "color": canvas.INK, "lw": 0.9, "shrinkB": 0},
+                zorder=4,
+            )
+        ax.update_datalim(1.15 * tips)
+        ax.autoscale_view()
+        drawn = self._draw_names(ax, tips, names)
+        # Widening the axes changes the layout, in which names may reach too far again.
+        for _ in range(PASSES):
+            if not _make_room(ax, tips, drawn):
+                break
+            for text in drawn:
+                text.remove()
+            drawn = self._draw_names(ax, tips, names)
+        return self._drawn(ax)
+
+    def _draw_names(self, ax: Axes, tips: np.ndarray, names: list[str]) -> list[Any]:
+        halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
+        ax.apply_aspect()
+        height = float(np.ptp(ax.get_ylim())) * LINE
+        return [
+            ax.annotate(
+                name,
+                xy=(x, y),
+                xytext=(OFFSET if x >= 0 else -OFFSET, 0),
+                textcoords="offset points",
+                ha="left" if x >= 0 else "right",
+                va="center",
+                fontsize="small",
+                color=canvas.INK,
+                path_effects=[halo],
+                zorder=5,
+            )
+            for (x, y), name in zip(spread_out(tips, height), names, strict=True)
+        ]
+
+
+def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
+    """Widen the axes to the left until names of arrows to the left fit; return whether they grew.
+
+    A name that takes a share s of the width has room if its tip is at least s·(high − low) above
+    the lower limit.
+    """
+    # The layout shrinks axes if names reach beyond their right end.
+    ax.figure.canvas.figure.draw_without_rendering()
+    left = tips[:, 0] < 0
+    gaps, width = 3 * OFFSET * ax.figure.dpi / POINTS, ax.get_window_extent().width
+    taken = [float((text.get_window_extent().width + gaps) / width) for text in names]
+    shares = np.minimum(taken, WIDEST)[left]
+    first, high = ax.get_xlim()
+    low = first
+    for _ in range(ROUNDS):
+        low = min(low, float((tips[left, 0] - shares * (high - low)).min(initial=low)))
+    if low == first:
+        return False
+    ax.update_datalim([(low, 0.0)])
+    ax.autoscale_view()
+    return True
+
+
+def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
+    """Places for names near the tips of arrows, at least `height` apart vertically on each side."""
+    places = np.array(tips, dtype=np.float64)
+    for side in (tips[:, 0] >= 0, tips[:, 0] < 0):
+        rows = np.flatnonzero(side)
+        rows = rows[np.argsort(tips[rows, 1], kind="stable")]
+        places[rows, 1] = _separated(tips[rows, 1], height)
+    return places
+
+
+def _separated(y: np.ndarray, gap: float) -> np.ndarray:
+    """The increasing numbers closest to y in least squares, at least `gap` apart.
+
+    After subtraction of gap·index this is isotonic regression: pool neighbours that are out of
+    order, and set each pool to its mean.
+    """
+    pools: list[tuple[float, int]] = []
+    for value in y - gap * np.arange(y.size):
+        mean, size = float(value), 1
+        while pools and pools[-1][0] > mean:
+            below, n = pools.pop()
+            mean, size = (below * n + mean * size) / (n + size), n + size
+        pools.append((mean, size))
+    levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
+    return levels + gap * np.arange(y.size)

@@ -82,7 +82,14 @@ def compress(
     for layer in layers_of(made):
         found = table[layer.name]
         if not found.why_left and found.rank is not None:
-            made = _with(made, layer, _replacement(layer, found.rank))
+            replacement = _replacement(layer, found.rank)
+            for name in layer.names:
+                if not name:
+                    # The network is this layer.
+                    made = replacement
+                    continue
+                parent, _, attribute = name.rpartition(".")
+                setattr(made.get_submodule(parent), attribute, replacement)
     return made
 
 
@@ -107,24 +114,19 @@ def _warn_of_notes(table: LayerRanks) -> None:
         )
 
 
-def _with(model: Any, layer: Layer, replacement: Any) -> Any:
-    """The model with a layer replaced under each of its names."""
-    for name in layer.names:
-        if not name:
-            return replacement
-        parent, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(parent), attribute, replacement)
-    return model
-
-
 def _replacement(layer: Layer, rank: Rank) -> Any:
     nn = need("torch", "bayespca.layers").nn
     W = layer.weight()
     if isinstance(rank, tuple):
         made = _tucker(layer.module, tucker_factors(W, rank))
     else:
+        old = layer.module
         first, last = factors(W.reshape(W.shape[0], -1), rank)
-        made = _pair(layer.module, first, last)
+        if old.weight.ndim == 2:
+            made = [_linear(old, first), _linear(old, last, old.bias)]
+        else:
+            kernel = first.reshape(len(first), *old.weight.shape[1:])
+            made = [_same_convolution(old, kernel), _pointwise(old, last, old.bias)]
     return nn.Sequential(*made).train(layer.module.training)
 
 
@@ -145,13 +147,6 @@ def tucker_factors(
     )
     core = np.einsum("oik,oa,ib->abk", W, outputs, inputs, optimize=True)
     return inputs, core, outputs
-
-
-def _pair(old: Any, first: FloatArray, last: FloatArray) -> list[Any]:
-    if old.weight.ndim == 2:
-        return [_linear(old, first), _linear(old, last, old.bias)]
-    kernel = first.reshape(len(first), *old.weight.shape[1:])
-    return [_same_convolution(old, kernel), _pointwise(old, last, old.bias)]
 
 
 def _tucker(old: Any, parts: tuple[FloatArray, FloatArray, FloatArray]) -> list[Any]:

@@ -93,29 +93,22 @@ class LayerRanks:
         rows: list[tuple[str, ...]] = [
             ("layer", "shape", "rank", "before", "after", "noise variance", "")
         ]
-        rows += [_row(layer) for layer in self.layers]
-        rows += [("all", "", "", str(self.before), str(self.after), "", "")]
+        notes = []
+        for layer in self.layers:
+            name = layer.name or "(itself)"
+            rank = () if layer.rank is None else np.atleast_1d(layer.rank)
+            noise = "" if np.isnan(layer.noise_variance) else f"{layer.noise_variance:.3g}"
+            left = f"left: {layer.why_left}" if layer.why_left else ""
+            shapes = ("×".join(map(str, sizes)) for sizes in (layer.shape, rank))
+            rows.append((name, *shapes, str(layer.before), str(layer.after), noise, left))
+            notes += [f"{name}: {note}" for note in layer.notes]
+        rows.append(("all", "", "", str(self.before), str(self.after), "", ""))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        notes = [f"{_called(layer)}: {note}" for layer in self.layers for note in layer.notes]
-        return "\n".join([*(_line(row, widths) for row in rows), *notes])
-
-
-def _row(layer: LayerRank) -> tuple[str, ...]:
-    rank = () if layer.rank is None else np.atleast_1d(layer.rank)
-    noise = "" if np.isnan(layer.noise_variance) else f"{layer.noise_variance:.3g}"
-    left = f"left: {layer.why_left}" if layer.why_left else ""
-    shapes = ("×".join(map(str, sizes)) for sizes in (layer.shape, rank))
-    return (_called(layer), *shapes, str(layer.before), str(layer.after), noise, left)
-
-
-def _called(layer: LayerRank) -> str:
-    return layer.name or "(itself)"
-
-
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    name, *figures, left = row
-    cells = [f"{cell:>{width}}" for cell, width in zip(figures, widths[1:-1], strict=True)]
-    return "  ".join([f"{name:{widths[0]}}", *cells, left]).rstrip()
+        lines = []
+        for name, *figures, left in rows:
+            cells = [f"{cell:>{width}}" for cell, width in zip(figures, widths[1:-1], strict=True)]
+            lines.append("  ".join([f"{name:{widths[0]}}", *cells, left]).rstrip())
+        return "\n".join([*lines, *notes])
 
 
 def ranks(
@@ -176,26 +169,22 @@ def given_ranks(layers: list[Layer], given: Mapping[str, Rank] | LayerRanks) -> 
     names = {name for layer in layers for name in layer.names}
     if unknown := sorted(set(given) - names):
         raise ValueError(f"The network has no linear layer or convolution {unknown[0]!r}.")
-    return LayerRanks(tuple(_of_given(layer, given) for layer in layers))
-
-
-def _of_given(layer: Layer, given: Mapping[str, Rank]) -> LayerRank:
-    rank = next((given[name] for name in layer.names if name in given), None)
-    if rank is not None:
-        _check_rank(layer, rank)
-    return _counted(layer, rank, nan)
+    found = []
+    for layer in layers:
+        rank = next((given[name] for name in layer.names if name in given), None)
+        if rank is not None:
+            _check_rank(layer, rank)
+        found.append(_counted(layer, rank, nan))
+    return LayerRanks(tuple(found))
 
 
 def _check_rank(layer: Layer, rank: Rank) -> None:
     pair = isinstance(rank, tuple)
-    sizes = layer.shape[:2] if pair else (_largest(layer),)
+    largest = min(layer.shape[0], prod(layer.shape[1:]))
+    sizes = layer.shape[:2] if pair else (largest,)
     fits = len(np.atleast_1d(rank)) == len(sizes) and (layer.is_convolution or not pair)
     if not fits or any(not 0 <= r <= s for r, s in zip(np.atleast_1d(rank), sizes, strict=True)):
         raise ValueError(f"Layer {layer.name!r} of shape {layer.shape} has no rank {rank!r}.")
-
-
-def _largest(layer: Layer) -> int:
-    return min(layer.shape[0], prod(layer.shape[1:]))
 
 
 def _found(layer: Layer, noise: Noise, convolutions: str) -> LayerRank:

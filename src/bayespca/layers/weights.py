@@ -48,15 +48,13 @@ class Layer:
 def layers_of(model: Any, skip: Collection[str] = ()) -> list[Layer]:
     """The linear layers and convolutions of a network, in network order."""
     found = _layers(model)
-    if isinstance(skip, str):
-        skip = (skip,)
+    skipped = {skip} if isinstance(skip, str) else set(skip)
     names = {name for layer in found for name in layer.names}
-    if unknown := sorted(set(skip) - names):
+    if unknown := sorted(skipped - names):
         raise ValueError(f"The network has no linear layer or convolution {unknown[0]!r}.")
-    skipped = [any(name in skip for name in layer.names) for layer in found]
     return [
-        replace(layer, why_left="skipped") if skips else layer
-        for layer, skips in zip(found, skipped, strict=True)
+        replace(layer, why_left="skipped") if skipped & set(layer.names) else layer
+        for layer in found
     ]
 
 
@@ -68,12 +66,20 @@ def _layers(model: Any) -> list[Layer]:
     for name, module in model.named_modules(remove_duplicate=False):
         names.setdefault(module, []).append(name)
     kinds = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
-    uses = _uses(names)
-    read_by_torch = _read_by_torch(torch, names)
+    # How many modules own each parameter.
+    uses = Counter(id(each) for module in names for each in module.parameters(recurse=False))
+    # Torch's transformers read weights of their layers directly, without calling `forward`.
+    readers = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
+    read_by_torch = {
+        child for each in names if isinstance(each, readers) for child in each.children()
+    }
     found = []
     for module, called in names.items():
         if isinstance(module, kinds):
-            _check_values(torch, module, called[0])
+            lazy = torch.nn.parameter.is_lazy(module.weight)
+            if lazy or module.weight.device.type == "meta":
+                remedy = "pass a batch through the network" if lazy else "load them"
+                raise ValueError(f"Layer {called[0]!r} has no weights yet: {remedy} first.")
         # Subclasses may do more than multiply. A weight that is not a parameter is computed from
         # others (weight normalization, pruning).
         if type(module) in kinds and "weight" in module._parameters:
@@ -85,24 +91,6 @@ def _layers(model: Any) -> list[Layer]:
             f"{type(model).__name__} has no weights of linear layers or convolutions to factorize."
         )
     return found
-
-
-def _uses(modules: Any) -> Counter[int]:
-    """Number of modules that own each parameter, by its id."""
-    return Counter(id(each) for module in modules for each in module.parameters(recurse=False))
-
-
-def _read_by_torch(torch: Any, modules: Any) -> set[Any]:
-    """Layers whose weights torch's transformers read directly, without calling `forward`."""
-    readers = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
-    return {child for each in modules if isinstance(each, readers) for child in each.children()}
-
-
-def _check_values(torch: Any, module: Any, name: str) -> None:
-    lazy = torch.nn.parameter.is_lazy(module.weight)
-    if lazy or module.weight.device.type == "meta":
-        remedy = "pass a batch through the network" if lazy else "load them"
-        raise ValueError(f"Layer {name!r} has no weights yet: {remedy} first.")
 
 
 def _why_left(module: Any, *, is_shared: bool, is_read: bool) -> str:

@@ -1,6 +1,5 @@
 """Watching new rows with a fitted PCA: Hotelling's T² and Q, limits, and the columns at fault."""
 
-from .calibrating import Calibration
-from .rows import Alarm, Monitoring, calibrate, statistics
+from .rows import Alarm, Calibration, Monitoring, calibrate, statistics
 
 __all__ = ["Alarm", "Calibration", "Monitoring", "calibrate", "statistics"]

@@ -15,7 +15,7 @@ from bayespca.estimators.wording import MINUS, feature_names, percent, plural, s
 
 from . import parts
 from .embedding import JsonObject, numbers
-from .figures import Figure
+from .figures import Figure, axis
 from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
 from .scores import Samples, read_scores
 
@@ -67,20 +67,26 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     """The page of a fitted `PCAMixture` or `BernoulliMixture`."""
     found = _clusters(model)
     account, lead, where, sure = findings_of(model), "", None, None
+    weights = [
+        parts.StripPart(str(k + 1), float(w), f"cluster {k + 1}")
+        for k, w in enumerate(found.weights)
+    ]
     shares: list[float] = []
     if X is not None:
         probability = np.asarray(model.predict_proba(X), dtype=np.float64)
         where, shares = _where(model, X, probability, samples)
         account = replace(account, size=f"{plural(len(probability), 'sample')} × {account.size}")
         if len(found.weights) > 1:
-            lead, sure = _sure_words(probability), _sure(probability)
+            share = percent(float((probability.max(axis=1) >= SURE).mean()))
+            lead = f"{share} of the rows are in their cluster with a probability of at least 90 %."
+            sure = _sure(probability)
     table = parts.Section("features", "Means", table=_table(found))
     return parts.content(
         model,
-        account,
         (_cards(found), where, sure, table, parts.search(model)),
+        account=account,
         lead=lead,
-        strip=_strip(found.weights),
+        strip=parts.Strip(weights, "Share of the rows in each cluster", "The rows, by cluster."),
         shares=shares,
         details=details,
     )
@@ -98,21 +104,12 @@ def _clusters(model: Any) -> Clusters:
     noise = np.asarray(to_numpy(model.noise_variances_), dtype=np.float64).reshape(len(means), -1)
     between = weights @ (means - weights @ means) ** 2
     unit = np.sqrt(between + weights @ np.broadcast_to(noise, means.shape))
-    remarks = [[_remark(int(k), v)] for k, v in zip(to_numpy(model.ranks_), noise, strict=True)]
+    remarks = []
+    for rank, variances in zip(to_numpy(model.ranks_).tolist(), noise, strict=True):
+        level = significant(float(np.sqrt(variances.mean())), 2)
+        remarks.append([f"{plural(int(rank), 'dimension')} of its own, noise {level}."])
     unit = np.where(unit > 0, unit, 1.0)
     return Clusters(means, np.zeros_like(means), weights, unit, names, remarks, is_binary=False)
-
-
-def _remark(rank: int, variances: FloatArray) -> str:
-    level = significant(float(np.sqrt(variances.mean())), 2)
-    return f"{plural(rank, 'dimension')} of its own, noise {level}."
-
-
-def _strip(weights: FloatArray) -> parts.Strip:
-    named = [
-        parts.StripPart(str(k + 1), float(w), f"cluster {k + 1}") for k, w in enumerate(weights)
-    ]
-    return parts.Strip(named, "Share of the rows in each cluster", "The rows, by cluster.")
 
 
 # --- what the clusters are ---------------------------------------------------------------------
@@ -120,10 +117,11 @@ def _strip(weights: FloatArray) -> parts.Strip:
 
 def _cards(found: Clusters) -> parts.Section:
     K = len(found.weights)
-    cards = [
-        Card(k + 1, f"{percent(float(w))} of the rows", _bars(found, k), found.remarks[k])
-        for k, w in enumerate(found.weights[:CARDS])
-    ]
+    away, cards = found.away, []
+    for k, w in enumerate(found.weights[:CARDS]):
+        order = np.argsort(-np.abs(away[k]), kind="stable")[:CARD_FEATURES]
+        bars = [_bar(found, away, k, j) for j in order.tolist()]
+        cards.append(Card(k + 1, f"{percent(float(w))} of the rows", bars, found.remarks[k]))
     what = "probability of 1" if found.is_binary else "mean"
     text = (
         f"The {what} of the features in which each cluster differs most from all rows: bars to the "
@@ -132,12 +130,6 @@ def _cards(found: Clusters) -> parts.Section:
     if len(cards) < K:
         text += f" The first {len(cards)} of {K} are shown."
     return parts.Section("clusters", "What the clusters are", text, cards=cards)
-
-
-def _bars(found: Clusters, k: int) -> list[Bar]:
-    away = found.away
-    order = np.argsort(-np.abs(away[k]), kind="stable")[:CARD_FEATURES]
-    return [_bar(found, away, k, j) for j in order.tolist()]
 
 
 def _bar(found: Clusters, away: FloatArray, k: int, j: int) -> Bar:
@@ -175,25 +167,14 @@ def _where(
 ) -> tuple[parts.Section | None, list[float]]:
     """Section with rows in the plane of largest variance, coloured by cluster; and axis shares."""
     filled = np.asarray(model.impute(X), dtype=np.float64)
-    scores, shares = _plane(filled)
+    U, gamma, _ = np.linalg.svd(filled - filled.mean(axis=0), full_matrices=False)
+    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
+    total = float((gamma**2).sum()) or 1.0
+    scores, shares = U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
     labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
     known: Samples = {"labels": labels, "labels_name": "cluster", **samples, "scores": scores}
     section = parts.where("Where the samples lie", read_scores(**known))
     return section, shares
-
-
-def _plane(values: FloatArray) -> tuple[FloatArray, list[float]]:
-    """Coordinates along the directions of largest variance, and their shares of the variance."""
-    centred = values - values.mean(axis=0)
-    U, gamma, _ = np.linalg.svd(centred, full_matrices=False)
-    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
-    total = float((gamma**2).sum()) or 1.0
-    return U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
-
-
-def _sure_words(probability: FloatArray) -> str:
-    share = float((probability.max(axis=1) >= SURE).mean())
-    return f"{percent(share)} of the rows are in their cluster with a probability of at least 90 %."
 
 
 def _sure(probability: FloatArray) -> parts.Section:
@@ -213,13 +194,8 @@ def _sure(probability: FloatArray) -> parts.Section:
         }
     ]
     layout = {
-        "xaxis": {
-            "title": {"text": "probability of a row's cluster"},
-            "tickformat": ".0%",
-            "dtick": 0.2,
-            "range": [0, 1],
-        },
-        "yaxis": {"title": {"text": "number of rows"}, "rangemode": "tozero"},
+        "xaxis": axis("probability of a row's cluster", tickformat=".0%", dtick=0.2, range=[0, 1]),
+        "yaxis": axis("number of rows", rangemode="tozero"),
         "bargap": 0.05,
     }
     caption = (

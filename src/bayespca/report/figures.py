@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.estimators.summary import FittedPCA, rank_was_given
+from bayespca.arrays.types import FloatArray
+from bayespca.estimators.summary import (
+    OUTLYING,
+    FittedPCA,
+    feature_noise,
+    noise_model,
+    outlier_probability,
+    rank_was_given,
+)
 from bayespca.estimators.wording import (
     CONDITION,
     counted,
@@ -29,6 +38,10 @@ from .embedding import JsonObject, numbers, plain, shortened
 # Most bars and stems that can be told apart.
 MAX_STEMS = 60
 MIN_FOR_DENSITY = 10
+# Most dots that can be told apart, and most rows worth showing.
+MAX_FEATURES, MAX_ROWS = 40, 20
+# The axis is logarithmic if the largest value is above this multiple of the smallest.
+WIDE = 30.0
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,17 @@ class Figure:
     height: int = 340
 
     def drawing(self) -> JsonObject:
-        """The part of the figure that the script needs."""
         return {"data": self.data, "layout": self.layout, "height": self.height}
+
+
+def scatter(mode: str, x: object, y: object, name: str | None = None, **style: Any) -> JsonObject:
+    """Points, lines, or both."""
+    named = {} if name is None else {"name": name}
+    return {"type": "scatter", "mode": mode, **named, "x": x, "y": y, **style}
+
+
+def axis(title: str, **style: Any) -> JsonObject:
+    return {"title": {"text": title}, **style}
 
 
 # --- how many dimensions -----------------------------------------------------------------------
@@ -60,31 +82,38 @@ def scree(model: FittedPCA) -> Figure | None:
     index, gamma = list(range(1, n + 1)), gamma[:n]
     threshold, edge = float(model.threshold_), noise_edge(model)
     logarithmic = gamma[0] > 12 * max(threshold if np.isfinite(threshold) else 0.0, edge) > 0
-    data = []
+    ends, step = [0.3, n + 0.7], _tick(n)
+    data: list[JsonObject] = []
+
+    def dots(values: np.ndarray, first: int, name: str, **marker: object) -> None:
+        places = index[first : first + len(values)]
+        hover = f"component %{{x}}: %{{y}}<extra>{name}</extra>"
+        y = numbers(values, 5)
+        data.append(scatter("markers", places, y, name, marker=marker, hovertemplate=hover))
+
     if k:
-        data.append(_stems(index[:k], gamma[:k], "kept", "@accent", filled=True))
-        data.append(_shrunk(index[:k], to_numpy(model.shrunk_singular_values_)))
+        dots(gamma[:k], 0, "kept", symbol="circle", size=9, color="@accent")
+        shrunk = to_numpy(model.shrunk_singular_values_)
+        dots(shrunk, 0, "after shrinkage", symbol="diamond", size=6, color="@second")
     if k < n:
-        data.append(_stems(index[k:], gamma[k:], "dropped", "@faint", filled=False))
-    levels = [
+        dots(gamma[k:], k, "dropped", symbol="circle-open", size=7, color="@faint")
+    for level, name, color, dash in (
         (threshold, "threshold", "@warm", "dash"),
         (edge, "largest from noise alone", "@soft", "dot"),
-    ]
-    shown = [level for level in levels if np.isfinite(level[0]) and level[0] > 0]
-    data += [_level(*level, n) for level in shown]
+    ):
+        if np.isfinite(level) and level > 0:
+            line = {"color": color, "dash": dash, "width": 1.5}
+            hover = f"{name}: %{{y}}<extra></extra>"
+            y = numbers([level, level], 5)
+            data.append(scatter("lines", ends, y, name, line=line, hovertemplate=hover))
+    scale = {"type": "log"} if logarithmic else {"rangemode": "tozero"}
     layout: JsonObject = {
-        "xaxis": {
-            "title": {"text": "component"},
-            "range": [0.3, n + 0.7],
-            "dtick": _tick(n),
-            "tick0": 1 if _tick(n) == 1 else 0,
-            "showgrid": False,
-        },
-        "yaxis": {"title": {"text": "singular value"}, "rangemode": "tozero"},
+        "xaxis": axis(
+            "component", range=ends, dtick=step, tick0=1 if step == 1 else 0, showgrid=False
+        ),
+        "yaxis": axis("singular value", **scale),
         "hovermode": "closest",
     }
-    if logarithmic:
-        layout["yaxis"] = {"title": {"text": "singular value"}, "type": "log"}
     return Figure("scree", "Strength of each component", _scree_caption(model, n), data, layout)
 
 
@@ -119,48 +148,6 @@ def noise_edge(model: FittedPCA) -> float:
     return largest_singular_value(model.posterior_.noise_variance, (L, M))
 
 
-def _stems(
-    index: list[int], gamma: np.ndarray, name: str, color: str, *, filled: bool
-) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": index,
-        "y": numbers(gamma, 5),
-        "marker": {
-            "symbol": "circle" if filled else "circle-open",
-            "size": 9 if filled else 7,
-            "color": color,
-        },
-        "hovertemplate": "component %{x}: %{y}<extra>" + name + "</extra>",
-    }
-
-
-def _shrunk(index: list[int], values: np.ndarray) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "after shrinkage",
-        "x": index,
-        "y": numbers(values, 5),
-        "marker": {"symbol": "diamond", "size": 6, "color": "@second"},
-        "hovertemplate": "component %{x}: %{y}<extra>after shrinkage</extra>",
-    }
-
-
-def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": [0.3, n + 0.7],
-        "y": numbers([value, value], 5),
-        "line": {"color": color, "dash": dash, "width": 1.5},
-        "hovertemplate": name + ": %{y}<extra></extra>",
-    }
-
-
 def rank_posterior(model: FittedPCA) -> Figure | None:
     """Figure of the probabilities of ranks near the one found."""
     known = not rank_was_given(model) and getattr(model, "rank_posterior_", None) is not None
@@ -188,12 +175,8 @@ def rank_posterior(model: FittedPCA) -> Figure | None:
         }
     ]
     layout = {
-        "xaxis": {
-            "title": {"text": "number of dimensions"},
-            "dtick": _tick(len(ranks)),
-            "showgrid": False,
-        },
-        "yaxis": {"title": {"text": "probability"}, "range": [0, 1.12], "tickformat": ".0%"},
+        "xaxis": axis("number of dimensions", dtick=_tick(len(ranks)), showgrid=False),
+        "yaxis": axis("probability", range=[0, 1.12], tickformat=".0%"),
         "bargap": 0.35,
     }
     caption = (
@@ -234,50 +217,40 @@ def eigenvalues(model: FittedPCA) -> Figure | None:
             "marker": {"color": "@faint"},
             "hovertemplate": "%{y} near %{x}<extra></extra>",
         },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "pure noise (Marchenko–Pastur)",
-            "x": numbers(x),
-            "y": numbers(expected),
-            "line": {"color": "@second", "width": 2.5},
-            "hoverinfo": "skip",
-        },
+        scatter(
+            "lines",
+            numbers(x),
+            numbers(expected),
+            "pure noise (Marchenko–Pastur)",
+            line={"color": "@second", "width": 2.5},
+            hoverinfo="skip",
+        ),
     ]
     if np.isfinite(cut) and 0 < cut < limit:
-        data.append(_upright(float(cut), float(max(counts.max(), expected.max()))))
+        top = float(max(counts.max(), expected.max()))
+        data.append(
+            scatter(
+                "lines",
+                numbers([cut, cut]),
+                numbers([0.0, top]),
+                "threshold",
+                line={"color": "@warm", "dash": "dash", "width": 1.5},
+                hovertemplate="threshold: %{x}<extra></extra>",
+            )
+        )
     layout = {
-        "xaxis": {"title": {"text": "variance along a direction"}, "range": [start, float(limit)]},
-        "yaxis": {"title": {"text": "number of directions"}, "rangemode": "tozero"},
+        "xaxis": axis("variance along a direction", range=[start, float(limit)]),
+        "yaxis": axis("number of directions", rangemode="tozero"),
         "bargap": 0.05,
     }
-    beyond = gamma.size - inside.size
-    return Figure(
-        "eigenvalues", "What noise alone would look like", _mp_caption(beyond), data, layout
-    )
-
-
-def _mp_caption(beyond: int) -> str:
-    text = (
+    caption = (
         "The bars count directions by their variance; where they follow the curve, the data "
         "behave like pure noise."
     )
-    if beyond:
+    if beyond := gamma.size - inside.size:
         verb = "lies" if beyond == 1 else "lie"
-        text += f" {counted(beyond).capitalize()} stronger {verb} outside, to the right."
-    return text
-
-
-def _upright(x: float, top: float) -> JsonObject:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "threshold",
-        "x": numbers([x, x]),
-        "y": numbers([0.0, top]),
-        "line": {"color": "@warm", "dash": "dash", "width": 1.5},
-        "hovertemplate": "threshold: %{x}<extra></extra>",
-    }
+        caption += f" {counted(beyond).capitalize()} stronger {verb} outside, to the right."
+    return Figure("eigenvalues", "What noise alone would look like", caption, data, layout)
 
 
 # --- names beside a plot, and the iteration ----------------------------------------------------
@@ -306,25 +279,130 @@ def trace(model: FittedPCA) -> Figure | None:
     if not np.isfinite(energy).any():  # samplers have no free energy
         return None
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if energy.size <= 60 else "lines",
-            "x": list(range(1, energy.size + 1)),
-            "y": energy.tolist(),
-            "line": {"color": "@accent", "width": 2},
-            "marker": {"size": 5, "color": "@accent"},
-            "customdata": np.asarray(steps.rank).tolist(),
-            "hovertemplate": "step %{x}: %{y:.6g}<br>rank %{customdata}<extra></extra>",
-            "showlegend": False,
-        }
+        scatter(
+            "lines+markers" if energy.size <= 60 else "lines",
+            list(range(1, energy.size + 1)),
+            energy.tolist(),
+            line={"color": "@accent", "width": 2},
+            marker={"size": 5, "color": "@accent"},
+            customdata=np.asarray(steps.rank).tolist(),
+            hovertemplate="step %{x}: %{y:.6g}<br>rank %{customdata}<extra></extra>",
+            showlegend=False,
+        )
     ]
     fall = significant(float(energy[0] - energy[-1]))
     caption = (
         f"The search went downhill for {plural(energy.size, 'step')}, by {fall} in all, "
         f"{'and settled' if model.converged_ else 'and had not settled when it ended'}."
     )
-    layout = {
-        "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"title": {"text": "free energy (nats)"}},
-    }
+    layout = {"xaxis": axis("step"), "yaxis": axis("free energy (nats)")}
     return Figure("trace", "How the search went", caption, data, layout, 300)
+
+
+# --- noise -------------------------------------------------------------------------------------
+
+
+def noise_of_features(model: FittedPCA, names: Sequence[str]) -> Figure | None:
+    """Figure of the noise of each feature, noisiest first; None if all have the same."""
+    variances = feature_noise(model)
+    if variances is None:
+        return None
+    std = np.sqrt(variances)
+    order = np.argsort(-std, kind="stable")[:MAX_FEATURES]
+    caption = "Each dot is the noise that was found in one feature, as a standard deviation"
+    caption += "." if order.size == std.size else f"; the {order.size} noisiest of {std.size:,}."
+    levels = Levels(std[order], [names[j] for j in order])
+    return Figure("noise", "Noise of each feature", caption, *levels.drawing())
+
+
+def noise_of_samples(model: FittedPCA, names: Sequence[object] | None) -> Figure | None:
+    """Figure of the noise of the noisiest samples; None if all have the same."""
+    probability = outlier_probability(model)
+    if probability is None or not noise_model(model).rows:
+        return None
+    std = np.sqrt(np.asarray(to_numpy(model.sample_noise_variance_), dtype=np.float64))
+    order = np.argsort(-std, kind="stable")[:MAX_ROWS]
+    rows = [_row(names, i, std.size) for i in order.tolist()]
+    caption = (
+        "Each dot is the noise of one sample, as a standard deviation"
+        f"{_some(order.size, std.size)}. The number beside it is the probability that the sample "
+        "is an outlier: that its noise is more than three times as large as usual."
+    )
+    levels = Levels(std[order], rows, probability[order])
+    return Figure("samples", "Noisiest samples", caption, *levels.drawing())
+
+
+def noise_of_cells(
+    model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None
+) -> Figure | None:
+    """Figure of the cells that are most probably outliers; None without noise of cells."""
+    probability = outlier_probability(model)
+    if probability is None or probability.ndim != 2:
+        return None
+    flat = probability.reshape(-1)
+    order = np.argsort(-flat, kind="stable")[:MAX_ROWS]
+    order = order[flat[order] > 0]
+    if not order.size:
+        return None
+    n, p = probability.shape
+    cells = [f"{names[c % p]}, {_row(samples, c // p, n)}" for c in order.tolist()]
+    caption = (
+        "Each dot is a cell; its place is the probability that its noise is more than three times "
+        f"as large as usual{_some(order.size, flat.size, 'likeliest')}. Such cells count for "
+        "little."
+    )
+    dots, layout, height = Levels(flat[order], cells).drawing()
+    layout["xaxis"] = axis("probability", range=[0, 1.05])
+    return Figure("cells", "Outlying cells", caption, dots, layout, height)
+
+
+def _some(shown: int, count: int, which: str = "noisiest") -> str:
+    return "" if shown == count else f"; the {shown} {which} of {count:,}"
+
+
+def _row(names: Sequence[object] | None, i: int, n: int) -> str:
+    """The name of a row, or its number if not all rows have names."""
+    return f"row {i + 1}" if names is None or len(names) != n else str(names[i])
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Named levels, from the top down, with probabilities written next to them."""
+
+    values: FloatArray
+    names: Sequence[str]
+    probability: FloatArray | None = None
+
+    def drawing(self) -> tuple[list[JsonObject], JsonObject, int]:
+        known = self.values[self.values > 0]
+        wide = known.size and known.max() > WIDE * known.min()
+        scale = {"type": "log", "dtick": 1} if wide else {}
+        layout: JsonObject = {
+            "xaxis": axis("noise", rangemode="tozero", **scale),
+            "yaxis": feature_axis(self.names) | {"showgrid": True},
+        }
+        # Dots instead of bars, whose lengths a logarithmic axis would distort.
+        dots = scatter(
+            "markers",
+            numbers(self.values, 6),
+            list(range(self.values.size)),
+            text=[plain(name) for name in self.names],
+            marker={"color": "@accent", "size": 9},
+            hovertemplate="%{text}: %{x:.3g}<extra></extra>",
+            showlegend=False,
+        )
+        if self.probability is not None:
+            colors = ["@warm" if share > OUTLYING else "@accent" for share in self.probability]
+            # Text of dots on the right is to their left, where there is room.
+            middle = 0.5 * float(self.values.max(initial=0.0))
+            sides = ["left" if value > middle else "right" for value in self.values.tolist()]
+            dots |= {
+                "mode": "markers+text",
+                "customdata": [plain(name) for name in self.names],
+                "text": [likelihood(float(share)) for share in self.probability],
+                "textposition": [f"middle {side}" for side in sides],
+                "cliponaxis": False,
+                "marker": {"color": colors, "size": 9},
+                "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",
+            }
+        return [dots], layout, 100 + 20 * len(self.names)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
-from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import feature_names
 
 from . import parts
 from .embedding import JsonObject, numbers, plain, shortened
-from .figures import Figure
+from .figures import Figure, axis, scatter
 from .pca import with_scores
 from .scores import Samples, read_scores
 
@@ -31,11 +31,15 @@ SPACE = (
 
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `GPLVM`; without X and scores, it shows the rows of the fit."""
-    points = read_scores(**_placed(model, X, samples))
+    if X is None and samples.get("scores") is None:
+        samples = {**samples, "scores": model.embedding_, "scores_std": model.embedding_std_}
+    points = read_scores(**with_scores(model, X, samples))
+    where = parts.where("The latent space", points)
+    if points is not None and where is not None and points.n_components > 1:
+        where = replace(where, sentence=f"Each dot is one sample. {SPACE}")
     relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
     return parts.content(
         model,
-        findings_of(model),
         (
             parts.Section(
                 "dimensions",
@@ -43,7 +47,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
                 "Dimensions bend: along one of them features rise and fall again.",
                 figures=[relevances(relevance), curves(model, feature_names(model))],
             ),
-            _where(points),
+            where,
             parts.search(model),
         ),
         shares=(relevance / relevance.sum()).tolist(),
@@ -51,24 +55,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     )
 
 
-def _placed(model: Any, X: Input, samples: Samples) -> Samples:
-    """The samples with their latent points."""
-    if X is None and samples.get("scores") is None:
-        return {**samples, "scores": model.embedding_, "scores_std": model.embedding_std_}
-    return with_scores(model, X, samples)
-
-
-def _where(points: Any) -> parts.Section | None:
-    found = parts.where("The latent space", points)
-    if found is None or points.n_components < 2:
-        return found
-    return parts.Section(
-        found.id, found.title, points=points, sentence=f"Each dot is one sample. {SPACE}"
-    )
-
-
 def relevances(relevance: np.ndarray) -> Figure:
-    """Figure of the relevance of each dimension."""
     names = [f"{h}" for h in range(1, relevance.size + 1)]
     bars: JsonObject = {
         "type": "bar",
@@ -78,8 +65,8 @@ def relevances(relevance: np.ndarray) -> Figure:
         "hovertemplate": "dimension %{x}: %{y}<extra></extra>",
     }
     layout: JsonObject = {
-        "xaxis": {"title": {"text": "dimension"}, "type": "category", "showgrid": False},
-        "yaxis": {"title": {"text": "relevance"}, "rangemode": "tozero"},
+        "xaxis": axis("dimension", type="category", showgrid=False),
+        "yaxis": axis("relevance", rangemode="tozero"),
         "showlegend": False,
     }
     caption = (
@@ -106,8 +93,8 @@ def curves(model: Any, names: list[str]) -> Figure:
     if span.size > len(COLOURS):
         caption += f"; the {len(COLOURS)} of {span.size:,} that move most"
     layout: JsonObject = {
-        "xaxis": {"title": {"text": "dimension 1, in length scales"}},
-        "yaxis": {"title": {"text": "value of the feature"}},
+        "xaxis": axis("dimension 1, in length scales"),
+        "yaxis": axis("value of the feature"),
         "hovermode": "closest",
     }
     return Figure(
@@ -125,25 +112,23 @@ def _curve(
     """The line of a feature, and the band of its uncertainty."""
     text = plain(shortened(name, LONGEST_NAME))
     around = np.concatenate([mean - 2 * std, (mean + 2 * std)[::-1]])
-    band: JsonObject = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": numbers(np.concatenate([x, x[::-1]]), 4),
-        "y": numbers(around, 4),
-        "fill": "toself",
-        "fillcolor": color,
-        "opacity": 0.12,
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    line: JsonObject = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": text,
-        "x": numbers(x, 4),
-        "y": numbers(mean, 4),
-        "line": {"color": color, "width": 2},
-        "hovertemplate": "%{y}<extra>" + text + "</extra>",
-    }
+    band = scatter(
+        "lines",
+        numbers(np.concatenate([x, x[::-1]]), 4),
+        numbers(around, 4),
+        fill="toself",
+        fillcolor=color,
+        opacity=0.12,
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    line = scatter(
+        "lines",
+        numbers(x, 4),
+        numbers(mean, 4),
+        text,
+        line={"color": color, "width": 2},
+        hovertemplate=f"%{{y}}<extra>{text}</extra>",
+    )
     return [band, line]

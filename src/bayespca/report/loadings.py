@@ -149,35 +149,40 @@ def cards(found: Directions, back: Sequence[str] = ()) -> list[Card]:
 
     `back` are the shares of half samples in which components reappear.
     """
-    return [_card(found, h, back) for h in range(min(CARDS, len(found.loadings)))]
-
-
-def _card(found: Directions, h: int, back: Sequence[str]) -> Card:
-    w, std = found.loadings[h], found.std[h]
-    order = _at_ends(w, END_FEATURES) if found.ends else _largest(w, CARD_FEATURES)
-    longest = float(np.abs(w).max())
-    bars = [_bar(found.names[j], float(w[j]), float(std[j]), longest) for j in order]
-    remarks = [f"Comes back in {back[h]} of the halves."] if back else []
-    if order.size < w.size:
-        covered = percent(float((w[order] ** 2).sum() / (w**2).sum()))
-        remarks.append(f"These {order.size} {found.row}s make up {covered} of it.")
-    return Card(h + 1, f"{percent(float(found.shares[h]))} {found.of}", bars, remarks)
+    shown = []
+    for h, (w, std) in enumerate(zip(found.loadings[:CARDS], found.std[:CARDS], strict=True)):
+        order = _largest(w, CARD_FEATURES)
+        if found.ends:
+            # The most positive and the most negative loadings, in descending order.
+            down = np.argsort(-w, kind="stable")
+            above, below = down[w[down] > 0], down[w[down] < 0]
+            order = np.concatenate([above[:END_FEATURES], below[-END_FEATURES:]])
+        longest = float(np.abs(w).max())
+        bars = [_bar(found.names[j], float(w[j]), float(std[j]), longest) for j in order]
+        remarks = [f"Comes back in {back[h]} of the halves."] if back else []
+        if order.size < w.size:
+            covered = percent(float((w[order] ** 2).sum() / (w**2).sum()))
+            remarks.append(f"These {order.size} {found.row}s make up {covered} of it.")
+        heading = f"{percent(float(found.shares[h]))} {found.of}"
+        shown.append(Card(h + 1, heading, bars, remarks))
+    return shown
 
 
 def bars(found: Directions) -> list[JsonObject]:
     """The largest loadings of each component, in the form that the script draws."""
-    shown = zip(found.loadings[:BAR_COMPONENTS], found.std[:BAR_COMPONENTS], strict=True)
-    return [_drawn_bars(w, std, found.names) for w, std in shown]
-
-
-def _drawn_bars(w: FloatArray, std: FloatArray, names: Sequence[str]) -> JsonObject:
-    order = _largest(w, BAR_FEATURES)
-    return {
-        "x": numbers(w[order]),
-        "std": numbers(std[order]),
-        "text": [plain(names[j]) for j in order],
-        "axis": feature_axis([names[j] for j in order]),
-    }
+    drawn: list[JsonObject] = []
+    for w, std in zip(found.loadings[:BAR_COMPONENTS], found.std[:BAR_COMPONENTS], strict=True):
+        order = _largest(w, BAR_FEATURES)
+        names = [found.names[j] for j in order]
+        drawn.append(
+            {
+                "x": numbers(w[order]),
+                "std": numbers(std[order]),
+                "text": [plain(name) for name in names],
+                "axis": feature_axis(names),
+            }
+        )
+    return drawn
 
 
 def table(found: Directions) -> LoadingsTable | None:
@@ -208,10 +213,3 @@ def table(found: Directions) -> LoadingsTable | None:
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
     """Indices of the largest magnitudes, largest first, ties in order."""
     return np.argsort(-np.abs(values), kind="stable")[:count]
-
-
-def _at_ends(values: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the most positive and the most negative values, in descending order."""
-    order = np.argsort(-values, kind="stable")
-    above, below = order[values[order] > 0], order[values[order] < 0]
-    return np.concatenate([above[:count], below[-count:]])

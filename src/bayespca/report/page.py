@@ -23,17 +23,17 @@ from .embedding import needed, packed_plotly, to_json
 from .parts import Content
 from .scores import Samples
 
-# Module with the page of a model, by the name of its class.
+# Module and function of the page of a model, by the name of its class.
 PAGES = {
-    "GibbsPCA": "draws",
-    "BinaryPCA": "binary",
-    "GeneralizedPCA": "tables",
-    "GPLVM": "latent",
-    "PCAMixture": "clusters",
-    "BernoulliMixture": "clusters",
-    "MatrixFactorization": "ratings",
-    "BayesianTucker": "tensors",
-    "MultiViewPCA": "views",
+    "GibbsPCA": "pca.content_of_draws",
+    "BinaryPCA": "columns.content_of_bits",
+    "GeneralizedPCA": "columns.content",
+    "GPLVM": "latent.content",
+    "PCAMixture": "clusters.content",
+    "BernoulliMixture": "clusters.content",
+    "MatrixFactorization": "ratings.content",
+    "BayesianTucker": "tensors.content",
+    "MultiViewPCA": "views.content",
 }
 
 
@@ -103,32 +103,36 @@ def render(
         Title of the labels in the legend.
     """
     check_is_fitted(model)
-    template, plotly = _environment(), packed_plotly()
+    jinja2, plotly = needed("jinja2"), packed_plotly()
+    templates = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_asset),
+    )
+    templates.filters |= {"percent": percent, "significant": significant, "plural": plural}
     if hasattr(model, "spectrum_"):
         samples = pca.with_scores(model, X, samples)
-        beside = pca.Beside(ranks, stability, lookalikes, details or {})
-        shown = pca.content(model, samples, beside)
+        shown = pca.content(
+            model,
+            samples,
+            details or {},
+            ranks=ranks,
+            stability=stability,
+            lookalikes=lookalikes,
+        )
     else:
         shown = _page_of(model)(model, X, samples, details or {})
-    page = template.get_template(shown.template).render(
-        title=title or (f"What is in {source}" if source else shown.name),
-        source=source,
-        size=shown.size,
-        headline=shown.headline,
-        lead=shown.lead,
-        tiles=shown.tiles,
-        strip=shown.strip.parts if shown.strip else [],
-        strip_label=shown.strip.label if shown.strip else "",
-        strip_note=shown.strip.note if shown.strip else "",
-        notes=shown.notes,
-        facts=shown.facts,
-        sections=shown.sections,
-        style=_asset("style.css"),
-        script=_asset("page.js"),
-        data=to_json(shown.data.drawing()),
-        plotly=plotly,
-        **shown.more,
-    )
+    about = {
+        "title": title or (f"What is in {source}" if source else shown.name),
+        "source": source,
+        "style": _asset("style.css"),
+        "script": _asset("page.js"),
+        "data": to_json(shown.data),
+        "plotly": plotly,
+    }
+    page = templates.get_template(shown.template).render(vars(shown) | dict(shown.more) | about)
     # A name with half a surrogate pair cannot be written as UTF-8.
     return page.encode("utf-8", "replace").decode("utf-8")
 
@@ -142,21 +146,9 @@ def _page_of(model: AnyEstimator) -> Callable[..., Content]:
         )
     if name not in PAGES:
         raise ValueError(f"there is no report of a {name}: only of {', '.join(PAGES)} and PCAs.")
-    found: Callable[..., Content] = import_module(f".{PAGES[name]}", __package__).content
+    module, function = PAGES[name].split(".")
+    found: Callable[..., Content] = getattr(import_module(f".{module}", __package__), function)
     return found
-
-
-def _environment() -> Any:
-    jinja2 = needed("jinja2")
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=jinja2.FunctionLoader(_asset),
-    )
-    environment.filters |= {"percent": percent, "significant": significant, "plural": plural}
-    return environment
 
 
 def _asset(name: str) -> str:

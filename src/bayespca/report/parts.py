@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from bayespca.estimators.findings import Findings
+from bayespca.estimators.findings import Findings, findings_of
 from bayespca.estimators.wording import percent
 from bayespca.spectrum.records import Advice
 from bayespca.version import __version__
@@ -17,6 +17,11 @@ from .embedding import JsonObject
 from .figures import Figure, trace
 from .loadings import Card, Directions, LoadingsTable
 from .scores import Scores
+
+MIXTURE = (
+    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
+    "fall when they rise."
+)
 
 
 @dataclass(frozen=True)
@@ -54,26 +59,10 @@ class Section:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawings:
-    """The data that the script draws; `shares` are those of the components, in words."""
-
-    figures: Sequence[Figure] = ()
-    scores: Scores | None = None
-    loadings: Sequence[JsonObject] = ()
-    shares: Sequence[str] = ()
-
-    def drawing(self) -> JsonObject:
-        return {
-            "figures": {figure.id: figure.drawing() for figure in self.figures},
-            "scores": self.scores.drawing if self.scores else None,
-            "loadings": list(self.loadings),
-            "shares": list(self.shares),
-        }
-
-
-@dataclass(frozen=True, eq=False)
 class Content:
-    """The content of a page; `more` is for templates with more than sections."""
+    """The content of a page; `data` are for the script, `more` for templates with more than
+    sections.
+    """
 
     name: str
     size: str
@@ -83,7 +72,7 @@ class Content:
     strip: Strip | None
     notes: Sequence[Advice]
     facts: Mapping[str, str]
-    data: Drawings
+    data: JsonObject
     sections: Sequence[Section] = ()
     template: str = "sections.html.j2"
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -91,59 +80,70 @@ class Content:
 
 def content(
     model: Any,
-    findings: Findings,
     sections: Sequence[Section | None],
     *,
+    account: Findings | None = None,
     lead: str = "",
     strip: Strip | None = None,
     found: Directions | None = None,
     shares: Sequence[float] = (),
     details: Mapping[str, str] | None = None,
 ) -> Content:
-    """The page of a model from its findings and sections; sections that are None are left out."""
+    """The page of a model from its account and sections; sections that are None are left out.
+
+    `shares` are those of the components that are drawn, by default of those that are `found`.
+    """
+    account = account or findings_of(model)
+    shares = found.shares.tolist() if found else shares
     shown = [section for section in sections if section is not None]
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
     return Content(
         name=type(model).__name__,
-        size=findings.size,
-        headline=findings.headline,
-        lead=" ".join(filter(None, (findings.lead, lead))),
-        tiles=[(fact.name, fact.value, fact.remark) for fact in findings.facts],
+        size=account.size,
+        headline=account.headline,
+        lead=" ".join(filter(None, (account.lead, lead))),
+        tiles=[(fact.name, fact.value, fact.remark) for fact in account.facts],
         strip=strip,
-        notes=findings.notes,
-        facts=_facts(model, findings) | dict(details or {}),
-        data=Drawings(figures, points, loadings.bars(found) if found else [], _in_words(shares)),
+        notes=account.notes,
+        facts=_facts(model, account) | dict(details or {}),
+        data=drawings(figures, points, loadings.bars(found) if found else [], shares),
         sections=shown,
     )
 
 
-def _in_words(shares: Sequence[float]) -> list[str]:
-    return [percent(float(share)) for share in shares[:50]]
+def drawings(
+    figures: Sequence[Figure],
+    points: Scores | None,
+    bars: list[JsonObject],
+    shares: Sequence[float],
+) -> JsonObject:
+    """The data that the script draws, with the shares of those components that can be drawn."""
+    return {
+        "figures": {figure.id: figure.drawing() for figure in figures},
+        "scores": points.drawing if points else None,
+        "loadings": bars,
+        "shares": [percent(float(share)) for share in shares[:50]],
+    }
 
 
-def _facts(model: Any, findings: Findings) -> dict[str, str]:
+def _facts(model: Any, account: Findings) -> dict[str, str]:
     """The lines of "how it was computed"."""
-    given = {k: v for k, v in model.get_params().items() if v != type(model)().get_params()[k]}
+    defaults = type(model)().get_params()
+    given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
     options = ", ".join(f"{name}={value!r}" for name, value in given.items())
     facts = {
         "bayespca": f"version {__version__}",
-        "Data": findings.size,
+        "Data": account.size,
         "Model": f"{type(model).__name__}({options})",
         "Seed": "none" if model.random_state is None else str(model.random_state),
     }
-    energy, steps = findings.numbers["free_energy"], findings.numbers["n_iter"]
+    energy, steps = account.numbers["free_energy"], account.numbers["n_iter"]
     if isfinite(energy):
         facts["Free energy"] = f"{energy:,.6g} nats"
     if steps:
-        facts["Steps"] = f"{steps:,}" + ("" if findings.numbers["converged"] else ", not settled")
+        facts["Steps"] = f"{steps:,}" + ("" if account.numbers["converged"] else ", not settled")
     return facts
-
-
-MIXTURE = (
-    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
-    "fall when they rise."
-)
 
 
 # --- sections that several models have ---------------------------------------------------------

@@ -1,14 +1,16 @@
-"""The page of a PCA: the number of dimensions and why, what they are, and where samples lie."""
+"""The pages of PCAs: the number of dimensions and why, what they are, and where samples lie."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
-from bayespca.estimators._halves import RankStability
+from bayespca.estimators._halves import RULES, RankStability
 from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
@@ -16,15 +18,18 @@ from bayespca.estimators.wording import (
     CONDITION,
     feature_names,
     headline,
+    likelihood,
     noise_level,
     percent,
     plural,
+    significant,
 )
 from bayespca.version import __version__
 
-from . import figures, halves, loadings, noise, sentences
+from . import figures, loadings, parts, sentences
 from .embedding import JsonObject
-from .parts import Content, Drawings, Strip, StripPart
+from .loadings import Directions
+from .parts import Content, Strip, StripPart
 from .scores import Samples, Scores, read_scores
 
 # How tables like the data come about.
@@ -32,46 +37,69 @@ DRAWN = (
     "Each table has the noise of these rows and columns, scores of randomly chosen rows, residuals "
     "permuted within columns, and a plausible number of components."
 )
+# Numbers of dimensions that are less probable than this are left out, unless a half found them.
+LEAST = 0.01
 # Most segments of the strip of variances that are wide enough to see.
 SEGMENTS = 12
 
 
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """Additions to the page of a PCA: other rank rules, half samples, tables drawn like the data,
-    and lines on how it ran.
-    """
-
-    ranks: RankReport | None = None
-    stability: RankStability | None = None
-    lookalikes: Lookalikes | None = None
-    details: Mapping[str, str] = field(default_factory=dict)
-
-
-def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
+def content(
+    model: FittedPCA,
+    samples: Samples,
+    details: Mapping[str, str],
+    *,
+    ranks: RankReport | None,
+    stability: RankStability | None,
+    lookalikes: Lookalikes | None,
+) -> Content:
     """The page of a fitted `BayesianPCA` or `VariationalPCA`."""
     summary, names = summarize(model), feature_names(model)
     found, points = loadings.directions(model, names), read_scores(**samples)
     shown = _figures(model, samples.get("sample_names"))
-    stability, ranks = beside.stability, beside.ranks
-    back = halves.of_components(stability, summary) if stability else []
+    back: list[str] = []
+    if stability and stability.rank == summary.rank:
+        back = [percent(share) for share in stability.directions.tolist()]
     cards = loadings.cards(found, back)
-    found_by = sentences.rules(summary, ranks) if ranks else {}
+    found_by: dict[str, int] = {}
+    if ranks:
+        others = {name: rank for name, rank in ranks.ranks().items() if name != DEFAULT}
+        found_by = {sentences.KEPT: summary.rank} | others
+    longest = max([1, *found_by.values()])
+    rules = [
+        {
+            "name": name,
+            "rank": rank,
+            "size": round(100 * rank / longest, 1),
+            "agrees": rank == summary.rank,
+            "about": sentences.RULES.get(name, ""),
+        }
+        for name, rank in found_by.items()
+    ]
     size = f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}"
+    sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
     return Content(
         name="Bayesian PCA",
         size=size,
         headline=headline(summary),
         lead=sentences.linked(sentences.lead(summary)),
-        tiles=_tiles(summary, model),
-        strip=_strip(summary, model),
+        tiles=[
+            (
+                "dimensions" if summary.rank != 1 else "dimension",
+                str(summary.rank),
+                sentences.linked(sure),
+            ),
+            (
+                "of the variance",
+                percent(summary.explained),
+                f"explained; {percent(1 - summary.explained)} is left",
+            ),
+            ("noise", noise_level(summary), sentences.noise_unit(model)),
+        ],
+        strip=variance_strip(to_numpy(model.explained_variance_ratio_).tolist()),
         notes=summary.notes,
-        facts=sentences.computed(model, summary, __version__, beside.details),
-        data=Drawings(
-            list(shown.values()),
-            points,
-            loadings.bars(found),
-            [percent(float(s)) for s in found.shares[:50]],
+        facts=sentences.computed(model, summary, __version__, details),
+        data=parts.drawings(
+            list(shown.values()), points, loadings.bars(found), found.shares.tolist()
         ),
         template="pca.html.j2",
         more={
@@ -83,9 +111,9 @@ def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
             "unequal": [name for name in ("noise", "samples", "cells") if name in shown],
             "points": points,
             "points_sentence": _points_sentence(points, samples.get("scores"), summary),
-            "stability": halves.of_numbers(stability, summary) if stability else None,
-            "rules": _rules(found_by, summary),
-            "lookalikes": beside.lookalikes and _lookalikes(beside.lookalikes),
+            "stability": stability and _halves(stability, summary),
+            "rules": rules,
+            "lookalikes": lookalikes and _lookalikes(lookalikes),
             "agreement": sentences.agreement(found_by),
             "glossary": sentences.GLOSSARY,
         },
@@ -107,9 +135,9 @@ def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, fi
         figures.scree(model),
         figures.rank_posterior(model),
         figures.eigenvalues(model),
-        noise.of_features(model, names),
-        noise.of_samples(model, samples),
-        noise.of_cells(model, names, samples),
+        figures.noise_of_features(model, names),
+        figures.noise_of_samples(model, samples),
+        figures.noise_of_cells(model, names, samples),
         figures.trace(model),
     ]
     return {
@@ -117,24 +145,6 @@ def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, fi
         for figure in drawn
         if figure is not None
     }
-
-
-def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
-    """Name, value and remark of each number at the top."""
-    noun = "dimensions" if summary.rank != 1 else "dimension"
-    sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
-    rank = (noun, str(summary.rank), sentences.linked(sure))
-    rest = percent(1 - summary.explained)
-    return [
-        rank,
-        ("of the variance", percent(summary.explained), f"explained; {rest} is left"),
-        ("noise", noise_level(summary), sentences.noise_unit(model)),
-    ]
-
-
-def _strip(summary: Summary, model: FittedPCA) -> Strip | None:
-    """The parts of the variance, for the strip under the headline."""
-    return variance_strip([float(s) for s in to_numpy(model.explained_variance_ratio_)])
 
 
 def variance_strip(shares: Sequence[float]) -> Strip | None:
@@ -151,20 +161,6 @@ def variance_strip(shares: Sequence[float]) -> Strip | None:
         "Share of the variance of each component",
         "The variance of the data: numbered parts are the dimensions, the last is noise.",
     )
-
-
-def _rules(found: Mapping[str, int], summary: Summary) -> list[JsonObject]:
-    longest = max([1, *found.values()])
-    return [
-        {
-            "name": name,
-            "rank": rank,
-            "size": round(100 * rank / longest, 1),
-            "agrees": rank == summary.rank,
-            "about": sentences.RULES.get(name, ""),
-        }
-        for name, rank in found.items()
-    ]
 
 
 def _lookalikes(drawn: Lookalikes) -> JsonObject:
@@ -201,3 +197,69 @@ def _points_sentence(points: Scores | None, given: Any, summary: Summary) -> str
     if points.n_components < summary.rank:
         text += f" The first {points.n_components} of {summary.rank} components can be chosen."
     return text
+
+
+def _halves(stability: RankStability, summary: Summary) -> JsonObject:
+    """Numbers of dimensions with their probabilities and shares of the halves, and a caption."""
+    probable = {k for k, p in summary.rank_probabilities.items() if p >= LEAST}
+    numbers = []
+    for rank in sorted(probable | set(stability.ranks) | {summary.rank}):
+        probability, share = "–", stability.ranks.get(rank, 0.0)
+        if summary.at_least is not None:
+            probability = likelihood(summary.rank_probabilities.get(rank, 0.0))
+        numbers.append(
+            {
+                "rank": rank,
+                "probability": probability,
+                "share": percent(share),
+                "size": 100 * share,
+                "kept": rank == summary.rank,
+            }
+        )
+    condition = "" if summary.at_least is None else f"The probability holds {CONDITION}. "
+    caption = (
+        f"Of the dimensions, {stability.in_words}. The number in a half is "
+        f"{RULES[stability.rule]}. {condition}Halves assume less, but know less than the whole: a "
+        "weak dimension comes back in few of them, and one that comes back in nearly all does not "
+        "depend on a few samples."
+    )
+    return {"numbers": numbers, "caption": sentences.linked(caption)}
+
+
+# --- draws from the posterior ------------------------------------------------------------------
+
+
+def content_of_draws(
+    model: Any, X: Input, samples: Samples, details: Mapping[str, str]
+) -> parts.Content:
+    """The page of a fitted `GibbsPCA`."""
+    shares = to_numpy(model.explained_variance_ratio_)
+    found = Directions(
+        to_numpy(model.components_),
+        to_numpy(model.components_std_),
+        shares,
+        feature_names(model),
+    )
+    points = read_scores(**with_scores(model, X, samples))
+    counted = figures.rank_posterior(model)
+    why = f"Why {model.n_components_}"
+    worst = max(float(np.max(value)) for value in model.r_hat_.values() if np.size(value))
+    least = min(float(np.min(value)) for value in model.ess_.values() if np.size(value))
+    chains = {
+        "Chains": f"{model.n_chains} of {model.n_draws:,} draws after {model.n_warmup:,} sweeps",
+        "Largest R-hat": f"{significant(worst, 4)}; chains agree where it is near 1",
+        "Fewest effective draws": significant(least, 3),
+    }
+    number = None if counted is None else parts.Section("number", why, figures=[counted])
+    return parts.content(
+        model,
+        (
+            parts.dimensions(found),
+            parts.where("Where the samples lie", points),
+            number,
+            parts.every(found),
+        ),
+        strip=variance_strip(shares.tolist()),
+        found=found,
+        details=chains | dict(details),
+    )

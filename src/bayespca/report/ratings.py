@@ -1,27 +1,32 @@
 """The page of `MatrixFactorization`: tastes, the most rated and the least certain items, and the
-calibration of predictions.
+calibration of predictions: coverage of intervals, and means by prediction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
+from scipy.special import erfinv
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators._predictions import judged
-from bayespca.estimators.findings import findings_of
+from bayespca.estimators._predictions import Judged, judged
 from bayespca.estimators.wording import percent
 
-from . import calibration, parts
+from . import parts
 from .embedding import JsonObject, numbers
-from .figures import MAX_STEMS, Figure
+from .figures import MAX_ROWS, MAX_STEMS, Figure, Levels, axis, scatter
 from .loadings import Directions
-from .noise import MAX_ROWS, Levels
 from .scores import Samples, read_scores
 
+# Levels of the intervals that are drawn; the caption gives 90 %.
+LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
+# With fewer ratings, shares mean nothing.
+FEWEST = 20
+GROUPS = 10
 TASTE = (
     "Each dimension is a taste: users who prefer the items with bars to the right tend to dislike "
     "the items with bars to the left."
@@ -39,7 +44,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     points = read_scores(**drawn)
     return parts.content(
         model,
-        findings_of(model),
         (
             parts.Section(
                 "spectrum", "What ratings are made of", figures=[_spectrum(model, found)]
@@ -47,12 +51,11 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
             parts.dimensions(found, TASTE),
             parts.where("Where the items lie", points, "item"),
             parts.Section("items", "Which items are known well", figures=_items(model, names)),
-            None if X is None else calibration.section(judged(model, X)),
+            None if X is None else calibrated(judged(model, X)),
             parts.every(found),
             parts.search(model),
         ),
         found=found,
-        shares=found.shares.tolist(),
         details=details,
     )
 
@@ -94,30 +97,24 @@ def _spectrum(model: Any, found: Directions) -> Figure:
         "showlegend": False,
     }
     layout: JsonObject = {
-        "xaxis": {"title": {"text": "part"}, "type": "category", "showgrid": False},
-        "yaxis": {"title": {"text": "units of ratings"}, "rangemode": "tozero"},
+        "xaxis": axis("part", type="category", showgrid=False),
+        "yaxis": axis("units of ratings", rangemode="tozero"),
         "bargap": 0.35,
     }
-    return Figure(
-        "spectrum", "Strength of each part", _spectrum_caption(model, tastes), [bars], layout
-    )
-
-
-def _spectrum_caption(model: Any, tastes: FloatArray) -> str:
-    text = "How much each part moves a rating: root mean squares over all users and items."
+    caption = "How much each part moves a rating: root mean squares over all users and items."
     if model.biases:
-        text += " The first two are how users rate in general, and how much items are liked."
+        caption += " The first two are how users rate in general, and how much items are liked."
     if tastes.size:
-        text += " Numbers are the dimensions of taste below."
+        caption += " Numbers are the dimensions of taste below."
     else:
-        text += " There is no dimension of taste."
+        caption += " There is no dimension of taste."
     if tastes.size > MAX_STEMS:
-        text += f" The first {MAX_STEMS} of {tastes.size} are drawn."
-    return text + " The noise is what no part explains."
+        caption += f" The first {MAX_STEMS} of {tastes.size} are drawn."
+    caption += " The noise is what no part explains."
+    return Figure("spectrum", "Strength of each part", caption, [bars], layout)
 
 
 def _items(model: Any, names: list[str]) -> list[Figure]:
-    """Figures of the most rated, the least certain and the best liked items."""
     counts = np.bincount(to_numpy(model.seen_items_), minlength=len(names)).astype(np.float64)
     found = [
         _dots("rated", "Most rated items", "number of ratings", counts, names),
@@ -145,3 +142,107 @@ def _dots(id: str, title: str, axis: str, values: FloatArray, names: list[str]) 
     layout["xaxis"] |= {"title": {"text": axis}}
     some = "" if order.size == values.size else f"; the first {order.size} of {values.size:,}"
     return Figure(id, title, f"Each dot is one item{some}.", dots, layout, height)
+
+
+def calibrated(found: Judged | None) -> parts.Section | None:
+    """Section on the coverage of intervals and on mean ratings by prediction; None if too few."""
+    if found is None or found.values.size < FEWEST:
+        return None
+    return parts.Section(
+        "calibration",
+        "Whether predictions hold",
+        _about(found),
+        figures=[_holding(found), _groups(found)],
+    )
+
+
+def _about(found: Judged) -> str:
+    """Text on which ratings these are and what is approximate."""
+    n, fitted = found.values.size, found.n_fitted
+    count = f"{n:,} ratings"
+    if n + found.n_alone < found.n_given:
+        count = f"{n:,} of {found.n_given:,} ratings, picked at random"
+    if not fitted:
+        return f"{count}, none of which was in the fit."
+    rest = n - fitted
+    other = "" if not rest else f" The {rest:,} that were not in the fit are predicted as they are."
+    if found.n_alone:
+        other += (
+            f" {found.n_alone:,} more are left out: more than half of their prediction rests on "
+            "themselves."
+        )
+    return (
+        f"{count}, each predicted from all the others. The model was not refitted: what a rating "
+        "taught it about its user and its item is subtracted from the posterior, while the "
+        f"noise and the number of dimensions stay as they were found with it.{other}"
+    )
+
+
+def holding(found: Judged, levels: FloatArray = LEVELS) -> FloatArray:
+    """Share of the ratings within the central interval of each level, mean ± √2 erf⁻¹(p)·std."""
+    distance = np.abs(found.values - found.mean) / found.std
+    return np.array([np.mean(distance <= sqrt(2) * erfinv(p)) for p in levels.tolist()])
+
+
+def _holding(found: Judged) -> Figure:
+    shares = holding(found)
+    named = float(holding(found, np.array([0.9]))[0])
+    data = [
+        _promised([0, 1]),
+        scatter(
+            "lines+markers",
+            numbers(LEVELS),
+            numbers(shares),
+            "found",
+            line={"color": "@accent", "width": 1.5},
+            marker={"color": "@accent", "size": 7},
+            hovertemplate="intervals of %{x:.0%} hold %{y:.1%}<extra></extra>",
+        ),
+    ]
+    layout: JsonObject = {
+        "xaxis": axis("level of the interval", range=[0, 1], tickformat=".0%"),
+        "yaxis": axis("ratings inside", range=[0, 1.03], tickformat=".0%"),
+        "hovermode": "closest",
+    }
+    caption = (
+        f"Intervals of 90 % hold {100 * named:.1f} % of the ratings. Above the dashed "
+        "line intervals are wider than need be, below it they promise too much."
+    )
+    return Figure("holding", "How often intervals hold", caption, data, layout)
+
+
+def _promised(ends: Sequence[float]) -> JsonObject:
+    """The diagonal, on which predictions hold."""
+    line = {"color": "@warm", "dash": "dash", "width": 1.5}
+    return scatter("lines", ends, ends, "as promised", line=line, hoverinfo="skip")
+
+
+def _groups(found: Judged) -> Figure:
+    """Figure of mean predictions and mean ratings, in groups of equal size by prediction."""
+    parts = np.array_split(np.argsort(found.mean, kind="stable"), GROUPS)
+    predicted = np.array([found.mean[part].mean() for part in parts])
+    given = np.array([found.values[part].mean() for part in parts])
+    error = np.array([found.values[part].std() / sqrt(part.size) for part in parts])
+    ends = [float(min(predicted.min(), given.min())), float(max(predicted.max(), given.max()))]
+    data = [
+        _promised(numbers(ends)),
+        scatter(
+            "markers",
+            numbers(predicted),
+            numbers(given),
+            "found",
+            error_y={"type": "data", "array": numbers(2 * error), "color": "@accent"},
+            marker={"color": "@accent", "size": 8},
+            hovertemplate="predicted %{x}, given %{y}<extra></extra>",
+        ),
+    ]
+    layout: JsonObject = {
+        "xaxis": axis("predicted"),
+        "yaxis": axis("mean rating"),
+        "hovermode": "closest",
+    }
+    caption = (
+        "Each dot is a tenth of the ratings, those with similar predictions: what was predicted, "
+        "and what was given on average, with two standard errors."
+    )
+    return Figure("groups", "Predictions and ratings", caption, data, layout)

@@ -66,7 +66,10 @@ def read_scores(
             raise ValueError(f"there are {n} rows of scores, but {len(items)} {what}.")
     if n == 0 or k == 0:
         return None
-    chosen = _chosen(n)
+    chosen = np.arange(n)
+    if n > MAX_POINTS:
+        # The same rows every time, in order.
+        chosen = np.sort(np.random.default_rng(0).choice(n, MAX_POINTS, replace=False))
     shown = min(k, MAX_COMPONENTS, max(2, MAX_NUMBERS // chosen.size))
     drawing = {
         "components": [numbers(T[chosen, h]) for h in range(shown)],
@@ -84,13 +87,6 @@ def _matrix(values: Input) -> np.ndarray:
     if array.ndim != 2:
         raise ValueError(f"scores must be a table of samples and components, got {array.shape}.")
     return array
-
-
-def _chosen(n: int) -> np.ndarray:
-    """Rows to draw, in order; the same ones every time."""
-    if n <= MAX_POINTS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, MAX_POINTS, replace=False))
 
 
 def _labels(labels: Sequence[object], chosen: np.ndarray) -> JsonObject:

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from bayespca.estimators._lookalikes import DEFAULT
-from bayespca.estimators.ranks import EVB, RankReport
+from bayespca.estimators.ranks import EVB
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
     MINUS,
@@ -137,11 +136,6 @@ def noise_unit(model: FittedPCA) -> str:
     return "standard deviation, in units of the data"
 
 
-def rules(summary: Summary, ranks: RankReport) -> dict[str, int]:
-    """The number of components on this page, and by other rules."""
-    return {KEPT: summary.rank} | {name: k for name, k in ranks.ranks().items() if name != DEFAULT}
-
-
 def agreement(found: Mapping[str, int]) -> str:
     """A sentence on how far the rules agree."""
     if not found:
@@ -150,10 +144,6 @@ def agreement(found: Mapping[str, int]) -> str:
     if votes == len(found):
         return f"All {counted(votes)} rules find {rank}."
     return f"The rules find from {min(found.values())} to {max(found.values())}."
-
-
-def _nats(free_energy: float) -> str:
-    return f"{significant(free_energy, 6)} nats" if math.isfinite(free_energy) else "none"
 
 
 def loadings_unit(model: FittedPCA) -> str:
@@ -167,16 +157,20 @@ def computed(
     model: FittedPCA, summary: Summary, version: str, details: Mapping[str, str] | None
 ) -> dict[str, str]:
     """The lines of "how it was computed", as names and values."""
+    scaled = getattr(model, "scale", False)
+    choices = (("means removed", model.center), ("features scaled", scaled))
+    done = [word for word, used in choices if used] or ["none"]
+    energy = summary.free_energy
     facts = {
         "bayespca": f"version {version}",
         "Data": f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}",
         "Method": f"{summary.method}: {METHODS.get(summary.method, summary.method)}",
-        "Preparation": _preparation(model),
+        "Preparation": ", ".join([*done, NOISES[noise_model(model).name]]),
         "Engine": f"{summary.engine}: {ENGINES.get(summary.engine, summary.engine)}",
         "Noise": _noise(summary),
         "Seed": "none" if model.random_state is None else str(model.random_state),
         "Threshold": significant(summary.threshold, 5) if summary.threshold > 0 else "none",
-        "Free energy": _nats(summary.free_energy),
+        "Free energy": f"{significant(energy, 6)} nats" if math.isfinite(energy) else "none",
     }
     if summary.n_iter > 1:
         facts["Steps"] = f"{summary.n_iter:,}" + ("" if summary.converged else ", not settled")
@@ -190,16 +184,6 @@ def _noise(summary: Summary) -> str:
     found = sorted(summary.noise_evidence.items(), key=lambda item: -item[1])
     if len(found) < 2:
         return summary.noise
-    said = [f"{name} {_signed(nats)}" for name, nats in found if name != ISOTROPIC.name]
+    others = [(name, f"{nats:+,.0f}") for name, nats in found if name != ISOTROPIC.name]
+    said = [f"{name} {nats.replace('-', MINUS)}" for name, nats in others]
     return f"{summary.noise}; nats of evidence more than equal noise: {', '.join(said)}"
-
-
-def _signed(nats: float) -> str:
-    return f"{nats:+,.0f}".replace("-", MINUS)
-
-
-def _preparation(model: FittedPCA) -> str:
-    scaled = getattr(model, "scale", False)
-    choices = (("means removed", model.center), ("features scaled", scaled))
-    done = [word for word, used in choices if used]
-    return ", ".join([*(done or ["none"]), NOISES[noise_model(model).name]])

@@ -9,12 +9,11 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
-from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import percent, plural
 
 from . import parts
 from .embedding import JsonObject, numbers
-from .figures import Figure
+from .figures import Figure, axis, scatter
 from .scores import Samples
 
 # Most lines that can be told apart, and most cells of the core along a side that can be seen.
@@ -33,7 +32,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     empty = min(core.shape) == 0
     return parts.content(
         model,
-        findings_of(model),
         (
             None if empty else _ranks(ratios),
             None if empty else _core(core),
@@ -63,26 +61,16 @@ def _ranks(ratios: list[FloatArray]) -> parts.Section:
     layout = {
         "barmode": "stack",
         "xaxis": {"type": "category", "showgrid": False},
-        "yaxis": {
-            "title": {"text": "share of the signal"},
-            "tickformat": ".0%",
-            "range": [0, 1.02],
-        },
+        "yaxis": axis("share of the signal", tickformat=".0%", range=[0, 1.02]),
         "bargap": 0.45,
     }
     caption = "Each bar is a mode; its parts are the shares of the signal in its components."
     figure = Figure("ranks", "What the components of each mode hold", caption, data, layout)
-    return parts.Section(
-        "modes", "How many components each mode has", _words(ratios), figures=[figure]
-    )
-
-
-def _words(ratios: list[FloatArray]) -> str:
-    said = [
+    text = " ".join(
         f"Mode {n + 1} has {plural(r.size, 'component')}, the first with {percent(float(r[0]))}."
         for n, r in enumerate(ratios)
-    ]
-    return " ".join(said)
+    )
+    return parts.Section("modes", "How many components each mode has", text, figures=[figure])
 
 
 def _core(core: FloatArray) -> parts.Section:
@@ -106,18 +94,10 @@ def _core(core: FloatArray) -> parts.Section:
         }
     ]
     layout = {
-        "xaxis": {
-            "title": {"text": "components of the other modes"},
-            "type": "category",
-            "showgrid": False,
-            "nticks": TICKS,
-        },
-        "yaxis": {
-            "title": {"text": "component of mode 1"},
-            "type": "category",
-            "autorange": "reversed",
-            "showgrid": False,
-        },
+        "xaxis": axis(
+            "components of the other modes", type="category", showgrid=False, nticks=TICKS
+        ),
+        "yaxis": axis("component of mode 1", type="category", autorange="reversed", showgrid=False),
     }
     caption = "Each cell says how much a combination of components, one of each mode, adds."
     if flat.size < core.size:
@@ -128,25 +108,23 @@ def _core(core: FloatArray) -> parts.Section:
 
 
 def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
-    """Figure of the components of a mode along its slices."""
     shown = min(LINES, U.shape[1])
-    data: list[JsonObject] = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if len(U) <= 60 else "lines",
-            "name": f"{h + 1} ({percent(float(shares[h]))})",
-            "x": list(range(1, len(U) + 1)),
-            "y": numbers(U[:, h]),
-            "line": {"color": COLOURS[h], "width": 2},
-            "marker": {"size": 5, "color": COLOURS[h]},
-            "hovertemplate": f"component {h + 1}, slice %{{x}}: %{{y:.3f}}<extra></extra>",
-            "showlegend": True,
-        }
+    data = [
+        scatter(
+            "lines+markers" if len(U) <= 60 else "lines",
+            list(range(1, len(U) + 1)),
+            numbers(U[:, h]),
+            f"{h + 1} ({percent(float(shares[h]))})",
+            line={"color": COLOURS[h], "width": 2},
+            marker={"size": 5, "color": COLOURS[h]},
+            hovertemplate=f"component {h + 1}, slice %{{x}}: %{{y:.3f}}<extra></extra>",
+            showlegend=True,
+        )
         for h in range(shown)
     ]
     layout = {
-        "xaxis": {"title": {"text": f"slice along mode {n + 1}"}, "showgrid": False},
-        "yaxis": {"title": {"text": "loading"}, "zeroline": True},
+        "xaxis": axis(f"slice along mode {n + 1}", showgrid=False),
+        "yaxis": axis("loading", zeroline=True),
     }
     caption = f"Each line is a component of mode {n + 1}."
     if shown < U.shape[1]:
@@ -158,28 +136,21 @@ def _noise(model: Any) -> parts.Section | None:
     """Section with the noise of each slice along each mode; None if all have the same."""
     if model.noise_ == "isotropic":
         return None
-    drawn = [
-        _slices(n, np.sqrt(np.asarray(to_numpy(v), dtype=np.float64)))
-        for n, v in enumerate(model.slice_noise_variances_)
-    ]
-    return parts.Section("noise-of-slices", "Where the noise is", figures=drawn)
-
-
-def _slices(n: int, std: FloatArray) -> Figure:
-    data: list[JsonObject] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": list(range(1, std.size + 1)),
-            "y": numbers(std),
-            "marker": {"size": 7, "color": "@accent"},
-            "hovertemplate": "slice %{x}: %{y:.3g}<extra></extra>",
-            "showlegend": False,
+    drawn = []
+    for n, variances in enumerate(model.slice_noise_variances_, start=1):
+        std = np.sqrt(np.asarray(to_numpy(variances), dtype=np.float64))
+        dots = scatter(
+            "markers",
+            list(range(1, std.size + 1)),
+            numbers(std),
+            marker={"size": 7, "color": "@accent"},
+            hovertemplate="slice %{x}: %{y:.3g}<extra></extra>",
+            showlegend=False,
+        )
+        layout = {
+            "xaxis": axis(f"slice along mode {n}", showgrid=False),
+            "yaxis": axis("noise", rangemode="tozero"),
         }
-    ]
-    layout = {
-        "xaxis": {"title": {"text": f"slice along mode {n + 1}"}, "showgrid": False},
-        "yaxis": {"title": {"text": "noise"}, "rangemode": "tozero"},
-    }
-    caption = "Each dot is the noise of one slice, as a standard deviation."
-    return Figure(f"noise-{n + 1}", f"Mode {n + 1}", caption, data, layout, 280)
+        caption = "Each dot is the noise of one slice, as a standard deviation."
+        drawn.append(Figure(f"noise-{n}", f"Mode {n}", caption, [dots], layout, 280))
+    return parts.Section("noise-of-slices", "Where the noise is", figures=drawn)

@@ -9,7 +9,6 @@ import numpy as np
 
 from bayespca.arrays.types import Input
 from bayespca.estimators._mixed_views import loading_names
-from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import percent
 
 from . import parts
@@ -22,6 +21,10 @@ from .scores import Samples, read_scores
 LONGEST_NAME = 24
 HEIGHT_OF_ROW, HEIGHT_AROUND = 34, 110
 
+PATTERN = (
+    "A factor in several tables shows what they have in common. Numbers are shares of the variance "
+    "of a table; a cell without one means that the factor is not in that table."
+)
 FACTOR = (
     "Each factor is a mixture of features of the views that it is in. Bars are correlations of "
     "features with the factor: bars to the right rise together; bars to the left fall when they "
@@ -37,30 +40,20 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     names = loading_names(model)
     found = Directions(W, np.zeros_like(W), shares, names, of="of the tables, on average")
     points = read_scores(**with_scores(model, X, samples))
+    figure = pattern(explained, model.active_, [str(name) for name in model.view_names_])
+    cells = parts.Section("pattern", "Which factor is in which table", PATTERN, figures=[figure])
     return parts.content(
         model,
-        findings_of(model),
         (
-            _pattern(model, explained) if len(W) else None,
+            cells if len(W) else None,
             parts.dimensions(found, FACTOR),
             parts.where("Where the samples lie", points),
             parts.every(found),
             parts.search(model),
         ),
         found=found,
-        shares=shares.tolist(),
         details=details,
     )
-
-
-def _pattern(model: Any, explained: np.ndarray) -> parts.Section:
-    """Section with the shares that factors explain of each view."""
-    figure = pattern(explained, model.active_, [str(name) for name in model.view_names_])
-    text = (
-        "A factor in several tables shows what they have in common. Numbers are shares of the "
-        "variance of a table; a cell without one means that the factor is not in that table."
-    )
-    return parts.Section("pattern", "Which factor is in which table", text, figures=[figure])
 
 
 def pattern(explained: np.ndarray, active: np.ndarray, names: list[str]) -> Figure:

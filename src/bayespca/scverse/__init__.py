@@ -2,8 +2,7 @@
 of several modalities.
 """
 
-from .annotating import pca
-from .filling import denoise, impute
-from .several import multiview
+from .annotated import denoise, impute, pca
+from .modalities import multiview
 
 __all__ = ["denoise", "impute", "multiview", "pca"]

@@ -31,7 +31,7 @@ class _Interrupts:
         raise KeyboardInterrupt
 
 
-def run_and_leave(command: Callable[[], None]) -> NoReturn:
+def run_and_exit(command: Callable[[], None]) -> NoReturn:
     """Run a command and end the process with its exit code."""
     interrupts = _Interrupts()
     # If SIGINT is ignored, as after nohup, it stays ignored.
@@ -41,8 +41,15 @@ def run_and_leave(command: Callable[[], None]) -> NoReturn:
     try:
         code = _exit_code(command)
         interrupts.ended = True
-        code = _flushed(code)
-        _tidied()
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            code = code or _code_for(error)
+        except (AttributeError, ValueError):  # standard output does not exist or is closed
+            pass
+        # As Python does: wait for threads and pools of threads, and run the exit functions.
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
     except KeyboardInterrupt:
         # The signal came between the end of the command and the next line.
         code = INTERRUPTED
@@ -69,17 +76,6 @@ def _exit_code(command: Callable[[], None]) -> int:
     return 0
 
 
-def _flushed(code: int) -> int:
-    """Flush standard output, and return the exit code: `code`, or 1 if flushing fails."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        code = code or _code_for(error)
-    except (AttributeError, ValueError):  # standard output does not exist or is closed
-        pass
-    return code
-
-
 def _code_for(error: OSError) -> int:
     """Say why output cannot be written, unless the reader closed the pipe; return the exit code."""
     if not isinstance(error, BrokenPipeError):
@@ -95,9 +91,3 @@ def unwritten(error: OSError) -> str:
 def _complain(sentence: str) -> None:
     with suppress(OSError):  # standard error may be closed
         print(sentence, file=sys.stderr, flush=True)
-
-
-def _tidied() -> None:
-    """Wait for threads, and run the registered exit functions, as Python does."""
-    threading._shutdown()  # type: ignore[attr-defined]  # also ends thread pools
-    atexit._run_exitfuncs()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +18,12 @@ from bayespca.estimators.multi_view import MultiViewPCA
 from bayespca.io.files import open_file
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
-from bayespca.version import __version__
 
-from . import screen, using
-from .frames import frame_of, names_of
+from . import models, screen
+from .inputs import frame_of, names_of
 from .mixed import NAMED, set_aside
+from .outputs import ViewOutputs, write_files, write_report
 from .progress import progress, sweeps
-from .tables import table_of_scores
-from .view_options import ViewOutputs
 
 
 def views(
@@ -36,7 +33,7 @@ def views(
     start = time.perf_counter()
     wanted.check(files)
     if wanted.use is not None:
-        model = using.saved(wanted.use, "views")
+        model = models.saved(wanted.use, "views")
         read, notes = _read(files, how), []
         tables = {name: _of_fit(model, name, table) for name, table in read.items()}
     else:
@@ -46,17 +43,20 @@ def views(
         with sweeps("fitting", model.tol) as callback:
             model.fit(tables, callback=callback)
     id_name = next((table.id_name for table in read.values() if table.ids), "id")
-    written = _write(model, tables, wanted, id_name)
-    seconds = time.perf_counter() - start
-    found_out, names = findings_of(model), ", ".join(path.name for path in files)
-    if as_json:
-        about = {"files": [str(path) for path in files], "version": __version__}
-        ended = {"written": written, "seconds": round(seconds, 3)}
-        found = found_out.numbers | {"notes": [*found_out.numbers["notes"], *notes]}
-        screen.print_json(about | found | ended | {"memory_mb": screen.peak_memory()})
-        return
-    screen.print_findings(found_out, names, notes)
-    screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
+    names = ", ".join(tables)
+    written = write_files(
+        ("model", wanted.model, model.save),
+        ("scores", wanted.scores, lambda path: write_table(path, _scores(model, tables, id_name))),
+        ("loadings", wanted.loadings, lambda path: write_table(path, _loadings(model))),
+        (
+            "report",
+            wanted.report,
+            lambda path: write_report(path, model, tables, names),
+        ),
+    )
+    source = {"files": [str(path) for path in files]}
+    title = ", ".join(path.name for path in files)
+    screen.print_fit(source, title, findings_of(model), written, notes, start, as_json=as_json)
 
 
 def _read(files: list[Path], how: How, likelihood: Any = "auto") -> dict[str, Table]:
@@ -86,15 +86,13 @@ def _of_kinds(tables: dict[str, Table], likelihood: Any) -> dict[str, Table | Vi
     found: dict[str, Table | View] = {}
     for name, table in tables.items():
         kind = _kind(likelihood, name)
-        found[name] = table if kind == "normal" else _with_texts(name, table, kind)
+        if kind == "normal":
+            found[name] = table
+            continue
+        # Columns of text take part, except those that are not categories.
+        aside = _aside(table, kind)
+        found[name] = _view(name, table, [one for one in names_of(table) if one not in aside])
     return found
-
-
-def _with_texts(name: str, table: Table, kind: Any) -> View:
-    """A table with its columns of text, except those that are not categories."""
-    aside = _aside(table, kind)
-    names = [one for one in names_of(table) if one not in aside]
-    return _view(name, table, names, table.levels)
 
 
 def _aside(table: Table, kind: Any) -> dict[str, str]:
@@ -105,7 +103,6 @@ def _aside(table: Table, kind: Any) -> dict[str, str]:
 
 
 def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
-    """A sentence on the columns of each table that are not analysed."""
     for name, table in tables.items():
         aside = _aside(table, _kind(likelihood, name))
         if aside:
@@ -115,7 +112,6 @@ def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
 
 
 def _kind(likelihood: Any, name: str) -> Any:
-    """The likelihood of a table."""
     return likelihood.get(name, "normal") if isinstance(likelihood, dict) else likelihood
 
 
@@ -129,45 +125,20 @@ def _of_fit(model: MultiViewPCA, name: str, table: Table) -> Table | View:
         return table
     wanted = [fit.columns[j].name.removeprefix(f"{name}{OF}") for j in mine]
     check_all_there(wanted, {*names_of(table)})
-    return _view(name, table, wanted, table.levels)
+    return _view(name, table, wanted)
 
 
-def _view(
-    name: str, table: Table, columns: Sequence[str], orders: Mapping[str, Sequence[str]]
-) -> View:
-    known = {one: order for one, order in orders.items() if one in columns}
+def _view(name: str, table: Table, columns: Sequence[str]) -> View:
+    known = {one: order for one, order in table.levels.items() if one in columns}
     ids = None if table.ids is None else np.array(table.ids, dtype=object)
     return View(name, frame_of(table, columns, known), ids)
-
-
-def _write(
-    model: Any, tables: dict[str, Table | View], wanted: ViewOutputs, id_name: str
-) -> dict[str, str]:
-    written = {}
-    if wanted.model is not None:
-        model.save(wanted.model)
-        written["model"] = str(wanted.model)
-    if wanted.scores is not None:
-        write_table(wanted.scores, _scores(model, tables, id_name))
-        written["scores"] = str(wanted.scores)
-    if wanted.loadings is not None:
-        write_table(wanted.loadings, _loadings(model))
-        written["loadings"] = str(wanted.loadings)
-    if wanted.report is not None:
-        from bayespca.report import page
-
-        title = ", ".join(tables)
-        command = {"command": "bayespca " + " ".join(sys.argv[1:])}
-        page.write(wanted.report, model, tables, title=title, source=title, details=command)
-        written["report"] = str(wanted.report)
-    return written
 
 
 def _scores(model: Any, tables: dict[str, Table | View], id_name: str) -> Table:
     T, std = model.transform(tables, return_std=True)
     samples = model.samples_in(tables)
     ids = None if samples is None else [str(name) for name in samples]
-    return table_of_scores(T, std, Table(T, None, ids, id_name))
+    return models.by_component(T, std, ids, id_name)
 
 
 def _loadings(model: Any) -> Table:

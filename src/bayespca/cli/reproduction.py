@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from rich.table import Table as Grid
 
 from . import screen
 from .progress import progress
@@ -43,13 +46,19 @@ def experiments() -> ModuleType:
 
 def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None:
     """Run the programs of `target`, print each result when it is ready, and write the page."""
-    from importlib import import_module
-
     experiments()
     page = import_module(f"{PACKAGE}.page")
     running = import_module(f"{PACKAGE}.running")
-    _need("matplotlib", "jinja2")
-    places = import_module(f"{PACKAGE}.data").Data(_folders(data))
+    missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"the page needs {' and '.join(missing)}: install what it takes with "
+            'pip install "bayespca[plot,report]".'
+        )
+    if data is not None and not data.is_dir():
+        raise ValueError(f"{data} is no folder: --data names the folder with the data sets.")
+    folders = tuple(Path(folder) for folder in (data, os.environ.get("BAYESPCA_DATA")) if folder)
+    places = import_module(f"{PACKAGE}.data").Data(folders)
     console = screen.console()
     chosen = running.chosen(target)
     for number, (paper, program) in enumerate(chosen, start=1):
@@ -63,28 +72,7 @@ def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None
     console.print(f"\nThe page is in [bold]{html}[/bold], and as Markdown in {markdown}.")
 
 
-def _folders(data: Path | None) -> tuple[Path, ...]:
-    """The folder of --data, then that of BAYESPCA_DATA."""
-    if data is not None and not data.is_dir():
-        raise ValueError(f"{data} is no folder: --data names the folder with the data sets.")
-    known = os.environ.get("BAYESPCA_DATA")
-    return tuple(Path(folder) for folder in (data, known) if folder)
-
-
-def _need(*packages: str) -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        raise ImportError(
-            f"the page needs {' and '.join(missing)}: install what it takes with "
-            'pip install "bayespca[plot,report]".'
-        )
-
-
 def _show(console: Any, result: Any, time: str) -> None:
-    from rich.table import Table as Grid
-
     console.print(
         f"\n[bold]{result.paper}/{result.program}[/bold]  {result.title}  [dim]{time}[/dim]"
     )

@@ -1,11 +1,17 @@
-"""Help of the subcommands, called verbs: flags without a type, and examples below the options."""
+"""Help of the subcommands, called verbs: panels, flags without a type, and examples."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+# Options in the panels of the help.
+reading_option = partial(typer.Option, rich_help_panel="Reading data")
+model_option = partial(typer.Option, rich_help_panel="The model")
+output = partial(typer.Option, rich_help_panel="Output")
 
 UsageError: Any = typer.BadParameter.__base__
 SEVERAL = (

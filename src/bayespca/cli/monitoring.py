@@ -14,10 +14,9 @@ from rich.text import Text
 
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
-from bayespca.monitoring.calibrating import Calibration
-from bayespca.monitoring.rows import Alarm, Monitoring, calibrate, statistics
+from bayespca.monitoring.rows import Monitoring, calibrate, statistics
 
-from . import screen, using
+from . import models, screen
 from .inputs import open_input
 from .outputs import check_places, check_tables
 from .progress import progress
@@ -42,17 +41,30 @@ def check(
     check_tables(out)
     read = [("MODEL", model_path), ("DATA", data)]
     check_places([("--out", out)], read=read if clean is None else [*read, ("--clean", clean)])
-    model = using.saved(model_path, "check")
+    model = models.saved(model_path, "check")
     given = open_input(data, how, stream=False)
     assert given.table is not None
-    calibration = None if clean is None else _calibrated(model, clean, how)
+    calibration = None
+    if clean is not None:
+        rows = open_input(clean, how, stream=False).table
+        with progress(f"leaving out rows of {clean.name}"):
+            calibration = calibrate(model, rows)
     found = statistics(model, given.table, alpha=alpha, calibration=calibration)
     written = {}
     if out is not None:
         write_table(out, iter([as_table(found, given.table)]))
         written = {"statistics": str(out)}
-    notes = [*given.notes, *_notes(found, model.n_components_)]
-    alarms = [_named(alarm, given.table.ids) for alarm in found.alarms()]
+    notes = given.notes
+    if not model.n_components_:
+        notes.append("The model has no components, so there is no T²; Q is the whole distance.")
+    if found.unchecked.size:
+        notes.append(
+            f"{screen.counted(found.unchecked.size, 'row')} could not be checked: there are no "
+            "more cells than components."
+        )
+    alarms, ids = [asdict(alarm) for alarm in found.alarms()], given.table.ids
+    if ids is not None:
+        alarms = [alarm | {"name": ids[alarm["row"]]} for alarm in alarms]
     if as_json:
         facts = {"file": str(data), "model": str(model_path), "alpha": alpha}
         facts |= {"rows": len(found.q), "alarms": alarms, "unchecked": found.unchecked}
@@ -65,13 +77,6 @@ def check(
         sys.exit(ALARMS)
 
 
-def _calibrated(model: Any, clean: Path, how: How) -> Calibration:
-    given = open_input(clean, how, stream=False)
-    assert given.table is not None
-    with progress(f"leaving out rows of {clean.name}"):
-        return calibrate(model, given.table)
-
-
 def as_table(found: Monitoring, table: Table) -> Table:
     """A table with statistics, limits, alarm (0 or 1) and contributions for each row of data."""
     columns = {"T2": found.t2, "T2 limit": found.t2_limit, "Q": found.q, "Q limit": found.q_limit}
@@ -80,23 +85,6 @@ def as_table(found: Monitoring, table: Table) -> Table:
     names = [f"{short} of {name}" for short in parts for name in found.names]
     values = np.column_stack([*columns.values(), *parts.values()])
     return Table(values, [*columns, *names], table.ids, table.id_name)
-
-
-def _named(alarm: Alarm, ids: list[str] | None) -> dict[str, Any]:
-    """An alarm, with the name of its row if rows have names."""
-    return asdict(alarm) | ({} if ids is None else {"name": ids[alarm.row]})
-
-
-def _notes(found: Monitoring, n_components: int) -> list[str]:
-    notes = []
-    if not n_components:
-        notes.append("The model has no components, so there is no T²; Q is the whole distance.")
-    if found.unchecked.size:
-        notes.append(
-            f"{screen.counted(found.unchecked.size, 'row')} could not be checked: there are no "
-            "more cells than components."
-        )
-    return notes
 
 
 def _show(found: Monitoring, alarms: list[dict[str, Any]], title: str, notes: list[str]) -> None:
@@ -110,25 +98,21 @@ def _show(found: Monitoring, alarms: list[dict[str, Any]], title: str, notes: li
     out.print(Padding(f"{flagged or 'none'} of {rows} {has} alarms; {each}", (0, 2)))
     if alarms:
         out.print()
-        out.print(Padding(_grid(alarms[:LISTED]), (0, 2)))
+        grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
+        grid.add_column("row", justify="right")
+        grid.add_column("statistic")
+        for name in ("value", "limit"):
+            grid.add_column(name, justify="right")
+        grid.add_column("mostly", overflow="fold")
+        for alarm in alarms[:LISTED]:
+            grid.add_row(
+                screen.shown(str(alarm.get("name", alarm["row"]))),
+                alarm["statistic"],
+                f"{alarm['value']:.4g}",
+                f"{alarm['limit']:.4g}",
+                Text(screen.shown(", ".join(alarm["columns"]))),
+            )
+        out.print(Padding(grid, (0, 2)))
     if len(alarms) > LISTED:
         notes = [*notes, f"{len(alarms) - LISTED} more alarms are in --json and --out."]
     screen.print_notes(notes)
-
-
-def _grid(alarms: list[dict[str, Any]]) -> Grid:
-    grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    grid.add_column("row", justify="right")
-    grid.add_column("statistic")
-    for name in ("value", "limit"):
-        grid.add_column(name, justify="right")
-    grid.add_column("mostly", overflow="fold")
-    for alarm in alarms:
-        grid.add_row(
-            screen.shown(str(alarm.get("name", alarm["row"]))),
-            alarm["statistic"],
-            f"{alarm['value']:.4g}",
-            f"{alarm['limit']:.4g}",
-            Text(screen.shown(", ".join(alarm["columns"]))),
-        )
-    return grid

@@ -13,8 +13,8 @@ from bayespca.estimators._view_noise import Noise
 from bayespca.estimators.multi_view import MultiViewPCA
 from bayespca.io.packages import need
 
+from .annotated import COUNTS, warn, warn_of_counts
 from .matrices import VARIABLE, CellsByGenes, chosen
-from .modelling import COUNTS, warn, warn_of_counts
 
 KINDS = ("auto", "normal", "bernoulli", *COUNTS)
 MULTIVIEW = "multiview"
@@ -100,7 +100,13 @@ def multiview(
     for name, matrix in matrices.items():
         _write_loadings(target.mod[name], matrix, np.asarray(model.components_[name]).T, key)
     params = {"layer": layer, "mask_var": mask_var, "noise": noise}
-    target.uns[key] = _about(model) | {"params": {k: v for k, v in params.items() if _plain(v)}}
+    # Only names, and names by modality, can be written to a file.
+    kept = {}
+    for option, value in params.items():
+        given = value.values() if isinstance(value, Mapping) else [value]
+        if all(isinstance(one, str) for one in given):
+            kept[option] = value
+    target.uns[key] = _about(model) | {"params": kept}
     return target if copy else None
 
 
@@ -190,10 +196,3 @@ def _about(model: MultiViewPCA) -> dict[str, Any]:
     found["n_components"] = int(model.n_components_)
     noise = zip(names, np.asarray(model.noise_variance_).tolist(), strict=True)
     return found | {"noise_variance": dict(noise), "likelihoods": dict(model.likelihoods_)}
-
-
-def _plain(value: Any) -> bool:
-    """Whether a parameter can be written to a file: a name, or names by modality."""
-    if isinstance(value, Mapping):
-        return all(isinstance(one, str) for one in value.values())
-    return isinstance(value, str)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, VariationalPCA, monitoring
-from bayespca.monitoring.calibrating import Calibration
+from bayespca.monitoring.rows import Calibration
 
 
 def heavy(rng, p=12):

@@ -1,8 +1,7 @@
-"""`bayespca fit` and `rank`: fit a file, show the result, write the output files."""
+"""`bayespca fit` and `rank`: fit a file, show the result, write the output files; `demo`."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.estimators._halves import RankStability
+from bayespca.estimators._halves import HALVES, RankStability
 from bayespca.estimators._lookalikes import Lookalikes
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.rules import lookalikes_of, rank_report, rank_rules
 from bayespca.estimators.stability import is_halved_unasked, stability_of
 from bayespca.estimators.summary import summarize
+from bayespca.estimators.wording import feature_names
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.lowrank.noise_models import ISOTROPIC
@@ -27,11 +27,11 @@ from bayespca.version import __version__
 
 from . import screen
 from .inputs import Input, labels_of, open_input
+from .messages import on_the_command_line
 from .mixed import Choice
+from .models import by_component, described_components, score_table
 from .options import Computing
-from .outputs import FitOutputs
-from .tables import described_components, loadings_table, score_table
-from .wording import on_the_command_line
+from .outputs import FitOutputs, command_line, write_files
 
 # Most points of the scores that a report draws.
 DRAWN = 10_000
@@ -39,6 +39,10 @@ DRAWN = 10_000
 HERE = Computing()
 # If the short side is longer, other rank rules would take longer than the fit.
 RULES_UP_TO = 5000
+# A PCA is not meant for such data.
+ZEROS_AND_ONES = (
+    "--binary fits BinaryPCA to it, and --binary --clusters auto finds clusters of rows."
+)
 
 
 @dataclass(frozen=True)
@@ -80,28 +84,55 @@ def fit(
     start = time.perf_counter()
     outputs.check(data)
     with where.opened(data, how if choice is None else choice.how(how)) as given:
-        choice = None if choice is None else replace(choice, label=outputs.label)
-        mixed = None if choice is None else choice.read(given, how)
-        if choice is not None and mixed is not None and fit_mixed is not None:
-            fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
-            return
-        labels = None if outputs.label is None else _labels(given, outputs.label)
+        label, hints = outputs.label, []
+        if choice is not None:
+            choice = replace(choice, label=label)
+            mixed = choice.read(given, how)
+            if mixed is not None and fit_mixed is not None:
+                fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
+                return
+            hints = choice.hints(given)
+        labels = None if label is None else labels_of(_in_memory(given, "--label"), label)
         given.fit(model.fit, model.tol)
-        hints = [] if choice is None else choice.hints(given)
+        if "zero-one" in model.status_:
+            hints = [ZEROS_AND_ONES, *hints]
         back = _stability(given, model, outputs.stability)
         found = Found(model, back, _lookalikes(given, model, outputs.lookalikes), hints)
-        written = _write_outputs(given, found, outputs, labels, start)
+        written = write_files(
+            ("model", outputs.model, model.save),
+            ("loadings", outputs.loadings, lambda path: write_table(path, _loadings(model))),
+            (
+                "scores",
+                outputs.scores,
+                lambda path: write_table(
+                    path, (score_table(model, part) for part in given.parts("scores"))
+                ),
+            ),
+            (
+                "report",
+                outputs.report,
+                lambda path: _write_report(path, label, given, found, labels, start),
+            ),
+        )
+    seconds = time.perf_counter() - start
     if as_json:
-        _print_json(found, given, written, seconds=time.perf_counter() - start)
-    else:
-        verbose = outputs.verbose
-        _show(found, given, written, seconds=time.perf_counter() - start, verbose=verbose)
+        _print_json(found, given, written, seconds=seconds)
+        return
+    notes, drawn = [*hints, *given.notes], (back, found.lookalikes)
+    components, verbose = found.components(), outputs.verbose
+    title, summary = given.file.path.name, summarize(model)
+    screen.print_summary(summary, title, components, notes, *drawn, verbose=verbose)
+    facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
+    screen.print_footer(written, facts if verbose else screen.took(seconds))
 
 
-def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
+def rank(
+    data: Path, how: How, options: dict[str, Any], *, stability: bool | None, as_json: bool
+) -> None:
     """Show the ranks by all rules side by side."""
     given = open_input(data, how)
-    ranks = given.apply("decomposing", partial(rank_report, **options))
+    n_halves: Any = "auto" if stability is None else HALVES * stability
+    ranks = given.apply("decomposing", partial(rank_report, n_halves=n_halves, **options))
     if as_json:
         facts = {"file": str(data), **given.facts, "ranks": ranks.ranks()}
         screen.print_json(
@@ -132,11 +163,7 @@ def _stability(given: Input, model: BayesianPCA, wanted: bool | None) -> RankSta
         wanted = dense and is_halved_unasked(model)
     if not wanted:
         return None
-    if given.table is None:
-        raise ValueError(
-            "--stability needs the data in memory: use --in-memory, and neither --dask nor "
-            "--workers."
-        )
+    _in_memory(given, "--stability")
     seeded = partial(stability_of, model, random_state=model.random_state)
     return given.apply("half samples", seeded)
 
@@ -145,52 +172,32 @@ def _lookalikes(given: Input, model: BayesianPCA, n_tables: int) -> Lookalikes |
     """Tables drawn like the data, if requested."""
     if not n_tables:
         return None
-    if given.table is None:
-        raise ValueError(
-            "--lookalikes needs the data in memory: use --in-memory, and neither --dask nor "
-            "--workers."
-        )
+    _in_memory(given, "--lookalikes")
     seeded = partial(lookalikes_of, model, n_tables=n_tables, random_state=model.random_state)
     return given.apply("look-alikes", seeded)
 
 
-def _labels(given: Input, label: str) -> np.ndarray:
+def _in_memory(given: Input, option: str) -> Table:
+    """The table, which an option needs."""
     if given.table is None:
         raise ValueError(
-            "--label needs the data in memory: use --in-memory, and neither --dask nor --workers."
+            f"{option} needs the data in memory: use --in-memory, and neither --dask nor --workers."
         )
-    return labels_of(given.table, label)
+    return given.table
 
 
 # --- what is written ---------------------------------------------------------------------------
 
 
-def _write_outputs(
-    given: Input,
-    found: Found,
-    outputs: FitOutputs,
-    labels: np.ndarray | None,
-    start: float,
-) -> dict[str, str]:
-    """Write the output files, and return their names by kind."""
-    written, model = {}, found.model
-    if outputs.model is not None:
-        model.save(outputs.model)
-        written["model"] = str(outputs.model)
-    if outputs.loadings is not None:
-        write_table(outputs.loadings, loadings_table(model))
-        written["loadings"] = str(outputs.loadings)
-    if outputs.scores is not None:
-        write_table(outputs.scores, (score_table(model, part) for part in given.parts("scores")))
-        written["scores"] = str(outputs.scores)
-    if outputs.report is not None:
-        _write_report(outputs, given, found, labels, start)
-        written["report"] = str(outputs.report)
-    return written
+def _loadings(model: BayesianPCA) -> Table:
+    """A row for each feature: its loading on each component, with standard deviation."""
+    W, spread = to_numpy(model.components_).T, to_numpy(model.components_std_).T
+    return by_component(W, spread, feature_names(model), "feature")
 
 
 def _write_report(
-    outputs: FitOutputs,
+    path: Path,
+    label: str | None,
     given: Input,
     found: Found,
     labels: np.ndarray | None,
@@ -198,35 +205,30 @@ def _write_report(
 ) -> None:
     from bayespca.report import page
 
-    assert outputs.report is not None
-    model = found.model
+    model, name = found.model, given.file.path.name
     scores, std, ids, chosen = _drawn(given, model)
+    ranks = _rank_rules(given, model)
+    details = {"file": name}
+    if given.aside:
+        details["columns skipped"] = ", ".join(f"{k} ({why})" for k, why in given.aside.items())
+    details["seed"] = str(model.random_state)
+    details["command"] = command_line()
+    details["time"] = f"{time.perf_counter() - start:.1f} s"
     page.write(
-        outputs.report,
+        path,
         model,
         scores=scores,
         scores_std=std,
         sample_names=ids,
         labels=None if labels is None else labels[chosen],
-        labels_name=outputs.label,
-        ranks=_rank_rules(given, model),
+        labels_name=label,
+        ranks=ranks,
         stability=found.stability,
         lookalikes=found.lookalikes,
-        title=given.file.path.name,
-        source=given.file.path.name,
-        details=_about(given, model, seconds=time.perf_counter() - start),
+        title=name,
+        source=name,
+        details=details,
     )
-
-
-def _about(given: Input, model: BayesianPCA, *, seconds: float) -> dict[str, str]:
-    """Lines for the report on how it was made."""
-    details = {"file": given.file.path.name}
-    if given.aside:
-        details["columns skipped"] = ", ".join(f"{k} ({why})" for k, why in given.aside.items())
-    details["seed"] = str(model.random_state)
-    details["command"] = "bayespca " + " ".join(sys.argv[1:])
-    details["time"] = f"{seconds:.1f} s"
-    return details
 
 
 def _drawn(given: Input, model: BayesianPCA) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
@@ -236,25 +238,18 @@ def _drawn(given: Input, model: BayesianPCA) -> tuple[np.ndarray, np.ndarray, An
     """
     n = model.n_samples_
     step = -(-n // DRAWN)
+    none = np.empty((0, model.n_components_))
     scores, std, ids, first = [], [], [], 0
     for part in given.parts("scores for the report"):
         rows = slice(-first % step, None, step)
         some = Table(part.values[rows], part.names)
-        T, spread = model.transform(some, return_std=True) if some.shape[0] else _none(model)
+        T, spread = model.transform(some, return_std=True) if some.shape[0] else (none, none)
         scores.append(T)
         std.append(spread)
-        ids += _row_names(part, first)[rows]
+        names = part.ids or [f"row {first + i + 1}" for i in range(part.shape[0])]
+        ids += names[rows]
         first += part.shape[0]
     return np.concatenate(scores), np.concatenate(std), ids, np.arange(0, n, step)
-
-
-def _none(model: BayesianPCA) -> tuple[np.ndarray, np.ndarray]:
-    empty = np.empty((0, model.n_components_))
-    return empty, empty
-
-
-def _row_names(part: Table, first: int) -> list[str]:
-    return part.ids or [f"row {first + i + 1}" for i in range(part.shape[0])]
 
 
 def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
@@ -270,9 +265,6 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
     return given.apply("other rank rules", rules)
 
 
-# --- what is shown -----------------------------------------------------------------------------
-
-
 def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds: float) -> None:
     model, numbers = found.model, summarize(found.model).as_dict()
     stability, lookalikes = found.stability, found.lookalikes
@@ -281,7 +273,7 @@ def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds:
         | numbers
         | given.facts
         | {
-            "notes": [*numbers["notes"], *_other_kinds(model), *found.hints],
+            "notes": [*numbers["notes"], *found.hints],
             "singular_values": to_numpy(model.singular_values_),
             "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
             "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
@@ -294,20 +286,28 @@ def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds:
     )
 
 
-def _show(
-    found: Found, given: Input, written: dict[str, str], *, seconds: float, verbose: bool
-) -> None:
-    model, title = found.model, given.file.path.name
-    notes = [*_other_kinds(model), *found.hints, *given.notes]
-    summary, components = summarize(model), found.components()
-    drawn = (found.stability, found.lookalikes)
-    screen.print_summary(summary, title, components, notes, *drawn, verbose=verbose)
-    facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
-    screen.print_footer(written, facts if verbose else screen.took(seconds))
+def demo(folder: Path) -> None:
+    """Write a table of wines, and run `bayespca fit` on it."""
+    from sklearn.datasets import load_wine
 
-
-def _other_kinds(model: BayesianPCA) -> list[str]:
-    """A sentence on options for zeros and ones, which a PCA is not meant for."""
-    if "zero-one" not in model.status_:
-        return []
-    return ["--binary fits BinaryPCA to it, and --binary --clusters auto finds clusters of rows."]
+    wines = load_wine()
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / "wine.csv"
+    ids = [f"wine {i + 1}" for i in range(len(wines.data))]
+    cultivars = np.array([f"cultivar {c + 1}" for c in wines.target], dtype=object)
+    names = [name.replace("_", " ") for name in wines.feature_names]
+    write_table(data, Table(wines.data, names, ids, "wine", {"cultivar": cultivars}))
+    outputs = FitOutputs(
+        report=folder / "wine.html",
+        scores=folder / "scores.csv",
+        loadings=folder / "loadings.csv",
+        model=folder / "wine.bpca",
+        label="cultivar",
+    )
+    files = {name: path for name, path in vars(outputs).items() if isinstance(path, Path)}
+    options = " ".join(f"--{name} {path}" for name, path in files.items())
+    out = screen.console()
+    out.print(f"[dim]$ bayespca fit {data} --label {outputs.label} {options}[/dim]\n")
+    model = BayesianPCA(random_state=0)
+    fit(data, How(), model, outputs)
+    out.print(f"\nOpen [bold]{outputs.report}[/bold] in a browser to see it.")

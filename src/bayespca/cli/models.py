@@ -1,4 +1,4 @@
-"""Uses of a saved model by the commands (verbs), for each kind of model."""
+"""Saved models: the commands that can use them, and tables of their scores and loadings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,68 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Numbers
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.persistence import load
+from bayespca.estimators.summary import FittedPCA
+from bayespca.estimators.wording import feature_names
 from bayespca.io.records import Table
 
-from .tables import score_table
+from .inputs import frame_for
 
+# Features named for each component, and most components listed in the terminal.
+NAMED, LISTED = 3, 12
 # Filled cells, and their standard deviations if the model knows them.
 Filled = tuple[Numbers, Numbers | None]
+
+
+def component_names(k: int) -> list[str]:
+    return [f"component {h + 1}" for h in range(k)]
+
+
+def by_component(
+    values: Numbers, spread: Numbers, rows: list[str] | None, row: str = "id"
+) -> Table:
+    """A column for each component, followed by one of its standard deviations."""
+    both = np.stack([values, spread], axis=2).reshape(len(values), -1)
+    names = [text for name in component_names(values.shape[1]) for text in (name, f"{name} std")]
+    return Table(both, names, rows, row)
+
+
+def score_table(model: FittedPCA, part: Table, *, std: bool = True, read: Any = None) -> Table:
+    """Scores of the rows of a table, each followed by its standard deviation.
+
+    `read` is the input of the model if that is not the table itself.
+    """
+    T, spread = model.transform(part if read is None else read, return_std=True)
+    if std:
+        return by_component(T, spread, part.ids, part.id_name)
+    return Table(T, component_names(model.n_components_), part.ids, part.id_name)
+
+
+def slice_scores(model: Any, T: Numbers) -> Table:
+    """Scores of the slices of a tensor along its first mode."""
+    scores = np.asarray(model.transform(T))
+    return Table(scores, component_names(scores.shape[1]))
+
+
+def described_components(model: FittedPCA) -> list[dict[str, object]]:
+    """Strength of the first components, with their main features."""
+    W, names = to_numpy(model.components_), feature_names(model)
+    described = []
+    for h in range(min(model.n_components_, LISTED)):
+        top = np.argsort(-np.abs(W[h]))[:NAMED]
+        described.append(
+            {
+                "component": h + 1,
+                "singular_value": float(model.singular_values_[h]),
+                "shrunk": float(model.shrunk_singular_values_[h]),
+                "explained": float(model.explained_variance_ratio_[h]),
+                "mostly": [(names[j], float(W[h, j])) for j in top],
+            }
+        )
+    return described
 
 
 @dataclass(frozen=True)
@@ -40,11 +92,9 @@ class Uses:
 
     @property
     def spread(self) -> bool:
-        """Whether filled cells have standard deviations."""
         return self.impute is _with_spread
 
     def verbs(self) -> list[str]:
-        """The verbs that can use such a model."""
         known = ("transform", "denoise", "impute")
         found = [v for v in known if self.tensors or getattr(self, v)]
         found += ["check"] * self.check
@@ -125,13 +175,8 @@ def _memberships(model: Any, part: Table, *, std: bool) -> Table:
 def _local_scores(model: Any, part: Table, *, std: bool) -> Table:
     """Clusters, and the scores of each row within its cluster."""
     found, T = _memberships(model, part, std=std), model.transform(part)
-    names = [f"component {h + 1}" for h in range(T.shape[1])]
     values = np.column_stack([found.values, T])
-    return replace(found, values=values, names=[*(found.names or []), *names])
-
-
-def _projected(model: Any, part: Table) -> Numbers:
-    return np.asarray(model.inverse_transform(model.transform(part)))
+    return replace(found, values=values, names=[*(found.names or []), *component_names(T.shape[1])])
 
 
 def _with_spread(model: Any, table: Table) -> Filled:
@@ -143,15 +188,7 @@ def _without_spread(model: Any, table: Table) -> Filled:
     return model.impute(table), None
 
 
-def _scores_of_any(model: Any, part: Table, *, std: bool) -> Table:
-    from .frames import frame_for
-
-    return score_table(model, part, std=std, read=frame_for(model, part))
-
-
-def _of_any(model: Any, table: Table) -> Filled:
-    from .frames import frame_for
-
+def _impute_of_any_kind(model: Any, table: Table) -> Filled:
     found = model.impute(frame_for(model, table))
     return found.toarray() if is_sparse(found) else found, None
 
@@ -163,9 +200,17 @@ _LINEAR = Uses(
 USES = {
     "BayesianPCA": _LINEAR,
     "VariationalPCA": _LINEAR,
-    "GibbsPCA": Uses(score_table, _projected),
+    "GibbsPCA": Uses(
+        score_table,
+        lambda model, part: np.asarray(model.inverse_transform(model.transform(part))),
+    ),
     "BinaryPCA": Uses(score_table, lambda model, part: model.predict_proba(part), _without_spread),
-    "GeneralizedPCA": Uses(_scores_of_any, impute=_of_any, draws=True, texts=True),
+    "GeneralizedPCA": Uses(
+        lambda model, part, *, std: score_table(model, part, std=std, read=frame_for(model, part)),
+        impute=_impute_of_any_kind,
+        draws=True,
+        texts=True,
+    ),
     "GPLVM": Uses(score_table, lambda model, part: model.denoise(part), _with_spread),
     "PCAMixture": Uses(_local_scores, lambda model, part: model.denoise(part), _without_spread),
     "BernoulliMixture": Uses(_memberships, impute=_without_spread),
