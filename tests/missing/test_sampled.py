@@ -20,6 +20,7 @@ from bayespca.missing.sampled.data import FeaturedRatings, with_features
 from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy, canonical
 from bayespca.missing.sampled.drift import DriftDraw, binned
 from bayespca.missing.sampled.fit import SampledModel
+from bayespca.missing.sampled.kernels import Chances, DrawTask, by_numpy
 from bayespca.missing.sampled.prior import (
     LinearMean,
     SampledPrior,
@@ -28,7 +29,7 @@ from bayespca.missing.sampled.prior import (
     drawn_prior,
     implicit_by_numpy,
 )
-from bayespca.missing.sampled.step import Chances, DrawTask, SampledProblem, generator, swept
+from bayespca.missing.sampled.step import SampledProblem, generator, swept
 from cases import EVERY_CASE
 from oracles import sampled as oracle
 
@@ -76,7 +77,7 @@ def test_the_loops_compute_what_numpy_does(biases, own_noise):
     task = DrawTask(rng.normal(size=(M, K)), weights, precision, pull, *noise)
     gamma = rng.gamma(2.0, size=N) if own_noise else np.empty(0)
     old, chances = rng.normal(size=(N, K)), Chances(rng.normal(size=(N, K)), gamma)
-    one, other = (draw(side, task, old, chances) for draw in (sweeps.by_numpy, by_loops))
+    one, other = (draw(side, task, old, chances) for draw in (by_numpy, by_loops))
     for mine, theirs in zip(one, other, strict=True):
         np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-9)
     z = task.other.copy()
@@ -285,13 +286,13 @@ def test_sweeps_share_their_work_among_threads(monkeypatch):
     """All loops over ratings in a sweep use threads, including those over the indicators."""
     monkeypatch.setattr(sweeps, "MANY", 1)
     monkeypatch.setattr(prior, "MANY", 1)
-    seen, pool = [], parallel.ThreadPoolExecutor
+    seen, pool = [], parallel._pool
 
     def watched(threads):
         seen.append(threads)
         return pool(threads)
 
-    monkeypatch.setattr(parallel, "ThreadPoolExecutor", watched)
+    monkeypatch.setattr(parallel, "_pool", watched)
     with threadpool_limits(2, user_api="blas"):
         fitted()
     assert len(seen) >= 9 * 2 * 3

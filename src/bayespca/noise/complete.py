@@ -195,8 +195,7 @@ class Complete:
         looping = replace(self.looping, callback=None, checkpoint=None)
         if noise != ISOTROPIC and where_of(self.X) is Where.DENSE:
             return swept_as_in(fit, self.X, form, looping, self.asked)
-        again = self._asked_again(form, looping).fit(noise)
-        return with_evidence(again, fit.noise)
+        return with_evidence(self._asked_again(form, looping).fit(noise), fit.noise)
 
     def chosen(self) -> PCAFit:
         """Fit the noise model that has the most evidence.
@@ -336,13 +335,13 @@ class Complete:
         )
 
     def look(self, fit: PCAFit) -> Signs:
-        """Signs in the residuals of a fit; neighbours are alike only if columns have an order."""
-        seen, in_order = self._seen(fit), self.asked.in_order
-        if in_order is None:
-            return seen
-        if in_order:
+        """Signs in the residuals of a fit; of neighbours only if columns may have an order."""
+        seen = self._seen(fit)
+        if self.asked.in_order:
             return replace(seen, absorbed=seen.absorbed | {"neighbours"})
-        return replace(seen, neighbours=0.0, absorbed=seen.absorbed - {"neighbours"})
+        if self.asked.in_order is False:
+            return replace(seen, neighbours=0.0, absorbed=seen.absorbed - {"neighbours"})
+        return seen
 
     def _seen(self, fit: PCAFit) -> Signs:
         if where_of(self.X).in_memory:
@@ -375,8 +374,8 @@ class Complete:
     @property
     def _has_neighbours(self) -> bool:
         """Whether features have an order, and all of them vary."""
-        few = self.p < FEWEST_IN_ORDER and not self.asked.in_order
-        if not self.ordered or self.asked.in_order is False or few:
+        declared = self.asked.in_order
+        if not self.ordered or declared is False or (self.p < FEWEST_IN_ORDER and not declared):
             return False
         if not where_of(self.X).in_memory and gram_of(self.found) is None:
             return False

@@ -1,6 +1,6 @@
 """Compiled loops: draws of rows and of implicit weights, and predictions from draws.
 
-Functions for NumPy show what they compute: `step.by_numpy`, `prior.implicit_by_numpy` and
+Functions for NumPy show what they compute: `kernels.by_numpy`, `prior.implicit_by_numpy` and
 `draws.averaged_by_numpy`.
 """
 
@@ -24,12 +24,12 @@ from bayespca.missing.ratings.compiled import (
 )
 
 from .features import Rated
+from .kernels import Chances, DrawnRows, DrawTask
 from .prior import LinearMean
-from .step import Chances, DrawnRows, DrawTask
 
 
 def by_loops(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
-    """`step.by_numpy`, each row by one thread: draws do not depend on the number of threads."""
+    """`kernels.by_numpy`, each row by one thread: draws do not depend on the number of threads."""
     n, K = chances.normal.shape
     found = DrawnRows(np.zeros((n, K)), np.ones(n), np.zeros(n))
     cells, given = (side.starts, side.other, side.values), tuple(task.given())

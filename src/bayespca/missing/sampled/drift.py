@@ -19,8 +19,6 @@ from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.types import Counts, FloatArray, Matrix, Vector
 from bayespca.missing.ratings.cells import RatingsSide
 
-from .prior import SampledPrior
-
 # Ratio of the widths of bins of successive levels.
 FACTOR = 16
 # Least ratio of the numbers of runs of successive levels, and most runs per cell.
@@ -138,16 +136,17 @@ def drawn_drift(
     bins: TimeBins,
     rest: FloatArray,
     weights: FloatArray,
-    prior: SampledPrior,
+    gamma: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[DriftDraw, FloatArray]:
-    """Draw effects and λ given `rest`, the residuals of cells without drift, and their precisions:
+    """Draw effects and λ given `rest`, the residuals of cells without drift, their precisions, and
+    a and b of Γ, `gamma`:
 
         e ~ N(Σwr/(λ + Σw), 1/(λ + Σw)),    λ ~ Γ(a + ½R, b + ½Σe²) for R runs.
 
     The second result is the residuals under the new effects. Cells are sorted by rows.
     """
-    w = weights[bins.order]
+    (a, b), w = gamma, weights[bins.order]
     left = rest[bins.order]
     for level, effect in enumerate(now.effects):
         left -= bins.spread_out(level, effect)
@@ -157,8 +156,8 @@ def drawn_drift(
         total = precision[level] + bins.summed(level, w)
         drawn = bins.summed(level, w * left) / total + rng.normal(size=total.size) / np.sqrt(total)
         left -= bins.spread_out(level, drawn)
-        rate = prior.b_drift + 0.5 * float(drawn @ drawn)
-        precision[level] = rng.standard_gamma(prior.a_drift + 0.5 * drawn.size) / rate
+        rate = b + 0.5 * float(drawn @ drawn)
+        precision[level] = rng.standard_gamma(a + 0.5 * drawn.size) / rate
         effects.append(drawn)
     found = np.empty_like(left)
     found[bins.order] = left
