@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from scipy.stats import multivariate_normal
 
 from bayespca import BayesianPCA, load
@@ -69,6 +70,17 @@ def test_number_and_correlation_are_found(psi, seed):
     assert model.n_components_ == 3
     assert model.rank_posterior_[3] > 0.5
     assert "Rows form a series" in str(model.status_)
+
+
+@pytest.mark.parametrize("seed", [5, 6, 10])
+def test_a_series_is_seen_although_components_contain_its_noise(seed):
+    """Then residuals show nothing, but most scores follow the order of the rows."""
+    rng = np.random.default_rng(seed)
+    errors = lfilter([1], [1, -0.7], rng.normal(size=(150, 100)), axis=0)[50:]
+    factors = rng.normal(size=(100, 3)) @ rng.normal(size=(3, 100))
+    X = factors + np.sqrt(3 * (1 - 0.7**2)) * errors
+    assert fitted(X, sample_order=False).n_components_ > 20
+    assert fitted(X).n_components_ == 3
 
 
 def test_columns_have_noise_of_their_own():

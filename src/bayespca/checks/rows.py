@@ -17,9 +17,11 @@ LEAST, STANDS_OUT = 0.3, 6.0
 # The same for ranks of scores, of as many as hundreds of components. In a series, their standard
 # deviations are √((1 + r²)/(1 − r²)) times too small: 1.3 times.
 MUCH, BY_NO_CHANCE = 0.5, 5.0
+# Share of all directions above which components leave no residuals that could show an order.
+MANY = 0.25
 # The codes of advice on rows in an order.
 ORDERED, SORTED = "ordered-rows", "sorted-rows"
-# Fewest rows that can show an order, and fewest among which one row can stand out.
+# Fewest rows, or components, that can show an order, and fewest rows of which one can stand out.
 FEWEST, FEW = 8, 20
 # Share of a component's squares at which a single row dominates it.
 MOST_OF_IT = 0.5
@@ -38,18 +40,23 @@ def ordered_rows(residuals: FloatArray) -> Advice | None:
     r = max((float(products.sum()) / square for products in lags), key=abs)
     if abs(r) < LEAST or abs(r) * np.sqrt(n * p) < STANDS_OUT:
         return None
-    return Advice(
-        ORDERED,
-        f"Rows next to each other are not independent (correlation {r:.2f} of the residuals): they "
-        "look like a time series. The number of components and its probability assume independent "
-        "rows; take differences, or use rows further apart.",
+    return Advice(ORDERED, _series(f"correlation {r:.2f} of the residuals"))
+
+
+def _series(shown: str) -> str:
+    return (
+        f"Rows next to each other are not independent ({shown}): they look like a time series. "
+        "The number of components and its probability assume independent rows; take differences, "
+        "or use rows further apart."
     )
 
 
-def sorted_rows(scores: FloatArray) -> Advice | None:
+def sorted_rows(scores: FloatArray, p: int) -> Advice | None:
     """Advice if scores correlate with those one or two rows before; None otherwise.
 
-    Ranks keep two outlying rows that happen to be neighbours from looking like an order.
+    Ranks keep two outlying rows that happen to be neighbours from looking like an order. Of sorted
+    rows, the strongest components follow the order. If most do, and there are too many of them for
+    p columns to leave residuals that could show anything, noise is among them.
     """
     n, k = scores.shape
     if n < FEWEST or not k:
@@ -59,9 +66,11 @@ def sorted_rows(scores: FloatArray) -> Advice | None:
     squares = np.maximum((ranks**2).sum(axis=0), 1.0)
     lags = [(ranks[lag:] * ranks[:-lag]).sum(axis=0) / squares for lag in (1, 2)]
     r = np.abs(lags).max(axis=0)
-    h = int(np.argmax(r))
-    if r[h] < max(MUCH, BY_NO_CHANCE / np.sqrt(n)):
+    h, least = int(np.argmax(r)), max(MUCH, BY_NO_CHANCE / np.sqrt(n))
+    if r[h] < least:
         return None
+    if k > max(FEWEST, MANY * min(n - 1, p)) and np.median(r) >= least:
+        return Advice(ORDERED, _series(f"rank correlation {np.median(r):.2f} of most scores"))
     return Advice(
         SORTED,
         f"Component {h + 1} follows the order of the rows (rank correlation {r[h]:.2f} of scores "

@@ -83,7 +83,7 @@ def _of_rows(some: Array, data: Data, fit: PCAFit, numbers: Index) -> Iterator[A
     yield in_order
     read, posterior = functions(fit.posterior)
     if in_order is None:
-        yield sorted_rows(on_host(read.scores(posterior, some)))
+        yield sorted_rows(on_host(read.scores(posterior, some)), data.features.count)
     if math.prod(data.values.shape) <= MANY_CELLS:
         scores = on_host(read.scores(posterior, data.values))
         yield dominating_row(scores, named_rows(fit), numbers)
