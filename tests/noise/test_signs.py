@@ -123,3 +123,18 @@ def test_a_glance_at_nothing():
     X = np.random.default_rng(0).standard_normal((64, 200))
     X[:, 3] = 7.0
     assert not is_far_from_equal(X)
+
+
+def test_what_components_take_from_neighbours_is_no_correlation():
+    """White noise without the directions V has the covariance I − VᵀV, also beside the diagonal."""
+    rng = np.random.default_rng(0)
+    j = np.arange(40)
+    V = np.linalg.qr(np.cos(np.outer(j + 0.5, np.arange(1, 13)) * np.pi / 40))[0].T
+    E = rng.standard_normal((2000, 40))
+    E -= E @ V.T @ V
+    freedom = np.broadcast_to(1 - (V**2).sum(axis=0), E.shape)
+    blind, seen = signs(E, freedom), signs(E, freedom, taken=V)
+    assert blind.correlation < -0.2
+    assert "neighbours" in blind.seen
+    assert abs(seen.correlation) < 0.01
+    assert "neighbours" not in seen.seen

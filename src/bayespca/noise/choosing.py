@@ -128,8 +128,9 @@ def choose(
         _wanted(seen, NOISES[best.noise.name], allowed, shape) or _simpler(best, allowed)
     ):
         allowed = allowed - {model.name for model in wanted}
-        for model in (model for model in wanted if _can_win(model, tried, looker)):
-            tried.fit(model, fitter)
+        for model in wanted:
+            if not model.cells or _cells_can_win(tried, fitter, looker):
+                tried.fit(model, fitter)
         if NOISES[tried.best].neighbours and not in_order(tried.fits[tried.best]):
             del tried.fits[tried.best]
             for name in [name for name, fit in tried.fits.items() if not fit.converged]:
@@ -141,13 +142,13 @@ def choose(
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 
 
-def _can_win(noise: NoiseModel, tried: Tried, looker: Looker) -> bool:
+def _cells_can_win(tried: Tried, fitter: Fitter, looker: Looker) -> bool:
     """Whether noise of cells, which takes sweeps, could have the most evidence.
 
     The residuals of its columns alone show what heavy tails would gain.
     """
-    if not noise.cells or PER_FEATURE.name not in tried.fits:
-        return True
+    if PER_FEATURE.name not in tried.fits:
+        tried.fit(PER_FEATURE, fitter)
     columns = looker(tried.fits[PER_FEATURE.name])
     at_stake = tried.cost(PER_FEATURE.name) - tried.cost(tried.best)
     return at_stake < MOST_GAINED * (columns.rows + columns.cells)

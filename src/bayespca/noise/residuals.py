@@ -88,7 +88,7 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
     of_rows = T**2 @ (shrinkage / fit.kept_singular_values**2)
     freedom = np.subtract.outer(1 - of_rows, shrinkage @ few_W**2)
     np.maximum(freedom, LEAST_LEFT, out=freedom)
-    found = signs(E, freedom, adjacent)
+    found = signs(E, freedom, adjacent, np.sqrt(shrinkage)[:, None] * few_W)
     return replace(found, absorbed=away | _taken(W))
 
 

@@ -66,12 +66,16 @@ class Signs:
 
 
 def signs(
-    residuals: FloatArray, freedom: FloatArray, adjacent: NDArray[np.bool_] | None = None
+    residuals: FloatArray,
+    freedom: FloatArray,
+    adjacent: NDArray[np.bool_] | None = None,
+    taken: FloatArray | None = None,
 ) -> Signs:
     """Signs in residuals that are in units of the noise's standard deviation.
 
     `freedom` is the share of its noise that each cell has left in its residual. `adjacent` says
-    which columns have the next one for their neighbour; None means all.
+    which columns have the next one for their neighbour; None means all. `taken` are loadings times
+    the root of their shrinkage: what components take from the noise of each column.
     """
     if residuals.shape[0] < FEWEST or not residuals.shape[1]:
         return Signs()
@@ -80,7 +84,7 @@ def signs(
     of_rows, by_rows = of_variances(squares @ of_columns, freedom.sum(axis=1))
     if by_rows:
         residuals = residuals * np.sqrt(of_rows)[:, None]
-    phi, by_neighbours = _alike(residuals, adjacent)
+    phi, by_neighbours = _alike(residuals, adjacent, taken)
     squares /= freedom
     return Signs(by_columns, by_rows, by_neighbours, _tails(squares, of_rows, of_columns), phi)
 
@@ -172,21 +176,29 @@ def _tails(squares: FloatArray, of_rows: FloatArray, of_columns: FloatArray) -> 
     return step * gained(np.maximum(unit, 1e-8), 1.0)[1]
 
 
-def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, float]:
+def _alike(
+    E: FloatArray, adjacent: NDArray[np.bool_] | None, taken: FloatArray | None = None
+) -> tuple[float, float]:
     """Correlation of neighbouring columns, and the nats it gains.
 
     The gain is 0 if other columns are as much alike as neighbours, so that the order says nothing.
+    White noise without what components took has the covariance I − VᵀV, with V the loadings times
+    the root of their shrinkage: residuals of columns with the same component are not independent.
     """
     n, p = E.shape
     if p < FEWEST_IN_ORDER or (adjacent is not None and not adjacent.any()):
         return 0.0, 0.0
     size = np.sqrt(np.einsum("ij,ij->j", E, E))
     size[size == 0] = 1.0
+    V = np.zeros((0, p)) if taken is None else taken
+    V = V / np.sqrt(np.maximum(1 - np.einsum("hj,hj->j", V, V), LEAST_LEFT))
     beside = np.einsum("ij,ij->j", E[:, 1:], E[:, :-1]) / (size[1:] * size[:-1])
+    beside += np.einsum("hj,hj->j", V[:, 1:], V[:, :-1])
     beside = beside if adjacent is None else beside[adjacent]
     step = -(-p // MOST_FEATURES)
-    some = E[:, ::step] / size[::step]
-    others = (some.T @ some)[np.triu_indices(some.shape[1], 2)]
+    some, V = E[:, ::step] / size[::step], V[:, ::step]
+    alike = some.T @ some + V.T @ V
+    others = alike[np.triu_indices(len(alike), 2)]
     phi = float(beside.mean())
     if not others.size:
         return phi, 0.0
@@ -194,6 +206,6 @@ def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, fl
     stands_out = abs(phi - float(others.mean())) > STANDS_OUT * error
     if not stands_out or abs(phi) < LEAST_CORRELATION:
         return phi, 0.0
-    if p <= FEW_TO_ORDER and beside.size == p - 1 and not _in_order(some.T @ some):
+    if p <= FEW_TO_ORDER and beside.size == p - 1 and not _in_order(alike):
         return phi, 0.0
     return phi, -0.5 * n * beside.size * float(np.log1p(-min(phi * phi, 0.99)))
