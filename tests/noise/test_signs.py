@@ -135,6 +135,17 @@ def test_what_components_take_from_neighbours_is_no_correlation():
     freedom = np.broadcast_to(1 - (V**2).sum(axis=0), E.shape)
     blind, seen = signs(E, freedom), signs(E, freedom, taken=V)
     assert blind.correlation < -0.2
-    assert "neighbours" in blind.seen
     assert abs(seen.correlation) < 0.01
     assert "neighbours" not in seen.seen
+
+
+def test_items_of_one_scale_are_not_taken_for_neighbours():
+    """Groups of columns that stand side by side are alike at any distance within the group."""
+    rng = np.random.default_rng(1)
+    in_groups = np.repeat(rng.standard_normal((500, 8)), 5, axis=1)
+    E = np.sqrt(0.2) * in_groups + np.sqrt(0.8) * rng.standard_normal((500, 40))
+    assert signs(E, np.ones(E.shape)).neighbours == 0
+    fading = np.array(E)
+    for j in range(1, 40):
+        fading[:, j] = 0.2 * fading[:, j - 1] + rng.standard_normal(500)
+    assert signs(fading, np.ones(E.shape)).neighbours > 100

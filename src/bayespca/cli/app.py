@@ -403,7 +403,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="PAPER",
-            help="icml2011, icann1999, aistats2014, lecture, note or all; or one table or figure, "
+            help="icml2011, icann1999, aistats2014, lecture, note, noise, views, claims, rankbench "
+            "or all; or one table or figure, "
             "as in icml2011/table1.",
         ),
     ] = "all",

@@ -84,17 +84,21 @@ class Incomplete:
         # If all rows have been fetched, they are fitted here.
         data = replace(self, X=few) if few.shape[0] == plain.n_samples else self
         rounded, coarse = partial(data.fit, ISOTROPIC, rounded=True), is_coarse(few)
+        whole, seen = self._noise_of_filled(few, plain)
         best = choose_with_holes(
             few,
             plain,
             data.fit,
-            self._noise_of_filled(few, plain),
+            (whole, seen),
             rounded,
             sweeps=not self.on_workers and not coarse,
         )
         best = advice.naming_outliers(best)
-        said = self.on_workers and not coarse
-        return advice.with_cells(best, self.left(few, best)) if said else best
+        if coarse or not self.on_workers:
+            return best
+        # Drawn cells have no gross errors, so of two draws the one that shows more is right.
+        left, same = self.left(few, best), whole.noise.name == best.noise.name
+        return advice.with_cells(best, seen if same and seen.cells > left.cells else left)
 
     def left(self, few: Input, fit: PCAFit) -> Signs:
         """Signs in the residuals of a matrix that `fit` has filled, under the same noise model."""

@@ -206,6 +206,10 @@ def _alike(
     stands_out = abs(phi - float(others.mean())) > STANDS_OUT * error
     if not stands_out or abs(phi) < LEAST_CORRELATION:
         return phi, 0.0
+    # Noise of neighbours falls off: φ² at a distance of two. Items of one scale are alike at both.
+    next_but_one = float(alike.diagonal(2).mean()) if step == 1 else phi * phi
+    if abs(next_but_one - phi) < abs(next_but_one - phi * phi):
+        return phi, 0.0
     if p <= FEW_TO_ORDER and beside.size == p - 1 and not _in_order(alike):
         return phi, 0.0
     return phi, -0.5 * n * beside.size * float(np.log1p(-min(phi * phi, 0.99)))
