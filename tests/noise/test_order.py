@@ -106,3 +106,16 @@ def test_orders_and_holes(option):
     X[3, 4] = np.nan
     with pytest.raises(ValueError, match="noise of neighbours is for complete data"):
         BayesianPCA(**{option: True}).fit(X)
+
+
+def test_orders_and_known_errors():
+    with pytest.raises(ValueError, match="leave no choice of the noise"):
+        BayesianPCA(feature_order=True).fit(CURVES, error_std=np.ones((1, 20)))
+
+
+@pytest.mark.parametrize("option", ["feature_order", "sample_order"])
+def test_sums_over_blocks_have_no_order(option):
+    with pytest.raises(AttributeError, match="partial_fit"):
+        BayesianPCA(**{option: True}).partial_fit(CURVES)
+    plain, declared = BayesianPCA(), BayesianPCA(**{option: False})
+    assert declared.partial_fit(CURVES).n_components_ == plain.partial_fit(CURVES).n_components_

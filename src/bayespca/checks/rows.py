@@ -76,7 +76,7 @@ def sorted_rows(scores: FloatArray, p: int) -> Advice | None:
         f"Component {h + 1} follows the order of the rows (rank correlation {r[h]:.2f} of scores "
         "in rows next to each other): they look sorted, or ordered in time. Sorted rows do no "
         "harm. In a series, components may be slow drifts, and their standard deviations are too "
-        "small; take differences, or use rows further apart. Their number is not affected.",
+        "small; take differences, or use rows further apart.",
     )
 
 

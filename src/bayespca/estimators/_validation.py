@@ -148,6 +148,11 @@ def check_known_errors(estimator: BaseEstimator) -> None:
         )
     if estimator.method == "vb" and estimator.prior_variance is None:
         raise ValueError("error_std and sample_weight with method='vb' need a prior_variance.")
+    if estimator.feature_order is True:
+        raise ValueError(
+            "error_std and sample_weight leave no choice of the noise, which feature_order=True "
+            "needs: leave feature_order at 'auto'."
+        )
 
 
 def check_iterative(estimator: BaseEstimator) -> None:

@@ -95,6 +95,8 @@ def _sample_noise(fit: PCAFit) -> Any:
 def _adds_up(estimator: Any) -> bool:
     if estimator.scale or estimator.noise not in ("auto", "isotropic"):
         raise AttributeError("partial_fit needs scale=False and noise='isotropic' or 'auto'.")
+    if True in (estimator.feature_order, estimator.sample_order):
+        raise AttributeError("partial_fit needs feature_order and sample_order that are not True.")
     return True
 
 
