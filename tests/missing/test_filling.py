@@ -1,4 +1,4 @@
-"""Holes are filled by noise of columns where that has the smaller squared errors."""
+"""Holes of a row are filled by the components of quiet rows, or by those of all rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import bayespca
 from bayespca import BayesianPCA, BayesianPCAImputer
 from bayespca.datasets import low_rank
-from bayespca.lowrank.imputing import error_left_out, impute
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.imputing import (
+    errors_left_out,
+    impute,
+    log_odds_of_filler,
+    sample_imputation,
+    share_of_filler,
+)
 
 
 def with_holes(X, share=0.1, seed=0):
@@ -25,20 +33,24 @@ def two_groups(seed=0):
     return X
 
 
-def defined_error(posterior, X):
+def size(errors):
+    return np.sqrt(np.nanmean(np.square(errors)))
+
+
+def defined_errors(posterior, X):
     """The same for known loadings, one cell after the other."""
     columns = posterior.columns
     k, b = columns.rank, columns.b[:, : columns.rank]
     unit = posterior.unit * posterior.scale
-    Z, squares = (X - posterior.mean) / unit, []
+    Z, errors = (X - posterior.mean) / unit, np.full(X.shape, np.nan)
     for i, j in np.argwhere(~np.isnan(X)):
         others = ~np.isnan(X[i])
         others[j] = False
         B = b[others]
         precision = B.T @ B + columns.noise_variance * np.diag(1 / columns.prior_a[:k])
         a = np.linalg.solve(precision, B.T @ Z[i, others])
-        squares.append(((Z[i, j] - b[j] @ a) * unit[j] / np.nanstd(X[:, j])) ** 2)
-    return np.sqrt(np.mean(squares))
+        errors[i, j] = (Z[i, j] - b[j] @ a) * unit[j]
+    return errors
 
 
 @pytest.mark.parametrize("noise", ["isotropic", "per-feature"])
@@ -47,7 +59,7 @@ def test_errors_of_cells_left_out_are_those_of_their_predictions(noise):
     posterior = BayesianPCA(noise=noise).fit(X).posterior_
     columns = replace(posterior.columns, b_cov=np.zeros_like(posterior.columns.b_cov))
     known = replace(posterior, columns=columns)
-    assert error_left_out(known, X) == pytest.approx(defined_error(known, X), rel=1e-9)
+    np.testing.assert_allclose(errors_left_out(known, X), defined_errors(known, X), rtol=1e-9)
 
 
 def test_loadings_are_learned_without_the_cell():
@@ -56,26 +68,68 @@ def test_loadings_are_learned_without_the_cell():
     for seed in range(20):
         seen = with_holes(X, 0.05, seed)
         model = BayesianPCA(noise="per-feature").fit(seen)
-        said.append(error_left_out(model.posterior_, seen))
-        errors.append(((model.impute(seen) - X) / np.nanstd(seen, axis=0))[np.isnan(seen)])
-    truth = np.sqrt(np.mean(np.concatenate(errors) ** 2))
-    assert np.sqrt(np.mean(np.square(said))) == pytest.approx(truth, rel=0.1)
+        said.append(errors_left_out(model.posterior_, seen))
+        errors.append(np.where(np.isnan(seen), model.impute(seen) - X, np.nan))
+    assert size(said) == pytest.approx(size(errors), rel=0.1)
 
 
-def test_rows_that_hardly_count_are_filled_by_noise_of_columns():
+def test_the_log_odds_are_those_of_normal_errors_of_unknown_scale():
+    """∫N(e; 0, s²I) ds²/s² for each of the two, by quadrature."""
+    seen = with_holes(two_groups())[:20]
+    posterior = BayesianPCA().fit(with_holes(two_groups())).posterior_
+    unit = np.sqrt(np.diag(holes_posterior.covariance(posterior.filler)))
+    logs = np.linspace(-15, 15, 40_001)
+
+    def log_evidence(one):
+        found = []
+        for errors in errors_left_out(one, seen) / unit:
+            e = errors[~np.isnan(errors)]
+            found.append(logsumexp(-0.5 * (e @ e) * np.exp(-logs) - 0.5 * e.size * logs))
+        return np.array(found)
+
+    expected = log_evidence(replace(posterior, filler=None)), log_evidence(posterior.filler)
+    odds = log_odds_of_filler(posterior, posterior.filler, seen)
+    np.testing.assert_allclose(odds, expected[1] - expected[0], rtol=1e-6, atol=1e-6)
+
+
+def test_the_share_is_the_most_likely_one():
+    rng = np.random.default_rng(0)
+    log_odds = np.where(rng.random(500) < 0.3, 1.0, -1.0) * rng.exponential(4, 500)
+    shares = np.linspace(0.001, 0.999, 999)[:, None]
+    likelihoods = np.log(1 - shares + shares * np.exp(log_odds)).sum(axis=1)
+    best = float(shares[likelihoods.argmax(), 0])
+    assert share_of_filler(log_odds) == pytest.approx(best, abs=2e-3)
+
+
+def test_each_row_is_filled_by_the_components_that_hold_for_it():
     X = two_groups()
     seen = with_holes(X)
     holes, model = np.isnan(seen), BayesianPCA().fit(seen)
-    by_columns = BayesianPCA(noise="per-feature").fit(seen)
     assert model.noise_ not in ("isotropic", "per-feature")
     filled, std = model.impute(seen, return_std=True)
-    own, of_own = impute(replace(model.posterior_, filler=None), seen)
-    assert np.square((filled - X)[holes]).mean() < 0.5 * np.square((own - X)[holes]).mean()
-    np.testing.assert_allclose(filled, by_columns.impute(seen), rtol=1e-6, atol=1e-9)
+    own, _ = impute(replace(model.posterior_, filler=None), seen)
+    by_columns = BayesianPCA(noise="per-feature").fit(seen).impute(seen)
+    errors = [np.square(one - X) for one in (filled, own, by_columns)]
+    loud = holes & (np.arange(300) % 8 == 0)[:, None]
+    # Rows with components of their own are filled by these, quiet ones by the fit.
+    assert errors[0][loud].mean() < 0.5 * errors[1][loud].mean()
+    quiet = holes & ~loud
+    assert errors[0][quiet].mean() < 1.05 * min(errors[1][quiet].mean(), errors[2][quiet].mean())
     np.testing.assert_array_equal(filled[~holes], X[~holes])
-    # Standard deviations are those of the chosen noise, about the filled value.
-    assert (std[holes] >= 0.9 * of_own[holes]).all()
     assert 0.9 < np.mean(np.abs(filled - X)[holes] < 1.96 * std[holes])
+
+
+def test_draws_spread_as_the_standard_deviations_say():
+    seen = with_holes(two_groups())[:40]
+    posterior = BayesianPCA().fit(with_holes(two_groups())).posterior_
+    # A half, so that rows are drawn from either.
+    posterior = replace(posterior, share_of_filler=0.5)
+    rng, holes = np.random.default_rng(0), np.isnan(seen)
+    draws = np.stack([sample_imputation(posterior, seen, rng) for _ in range(4000)])[:, holes]
+    mean, std = (one[holes] for one in impute(posterior, seen))
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.1 * std.max())
+    ratio = draws.std(axis=0) / std
+    assert 0.9 < np.median(ratio) < 1.1
 
 
 def test_rows_of_equal_noise_are_filled_by_the_fit():
@@ -104,9 +158,19 @@ def test_columns_that_follow_from_others_are_filled_alike():
     np.testing.assert_allclose(filled[:, :-1], alone.impute(seen), rtol=1e-6)
 
 
-def test_sums_of_columns_with_holes_leave_hardly_any_noise():
-    """They are fitted: sweeps get ever closer to columns without noise, and end all the same."""
+def test_sums_of_columns_with_holes_are_sums_when_filled():
     seen = with_holes(two_groups())
     more = np.column_stack([seen, seen[:, 0] + seen[:, 1]])
     filled = BayesianPCA().fit(more).impute(more)
-    np.testing.assert_allclose(filled[:, -1], filled[:, 0] + filled[:, 1], atol=1e-4)
+    np.testing.assert_allclose(filled[:, -1], filled[:, 0] + filled[:, 1], rtol=1e-9, atol=1e-9)
+
+
+def test_one_empty_cell_does_not_hide_that_rows_have_one_total():
+    X = np.exp(two_groups() / 10)
+    X = 100 * X / X.sum(axis=1, keepdims=True)
+    seen = X.copy()
+    seen[3, 4] = np.nan
+    whole, holed = BayesianPCA().fit(X), BayesianPCA().fit(seen)
+    assert holed.n_components_ == whole.n_components_
+    assert "sum to 100" in str(holed.status_)
+    assert holed.impute(seen)[3, 4] == pytest.approx(X[3, 4], rel=1e-9)

@@ -64,6 +64,9 @@ def reduced(
     if keeps:
         return Reduced(data, errors, combined, keeps=True)
     if combined:
+        if data.holes:
+            values = to_namespace(combined.solved(on_host(data.values)), data.values)
+            data = _with_values(data, values, data.features)
         data, errors = _without(data, errors, combined.others(data.features.count))
     # Rows of different weights are not copies.
     weighted = errors is not None and errors.rows is not None

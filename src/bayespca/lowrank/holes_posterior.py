@@ -72,9 +72,9 @@ class HolesPosterior:
         Digests of the rows that B was learned from, where rows have noise of their own.
     combined
         Columns that follow from others; their loadings are 0.
-    filler
-        A posterior of the same data whose means fill holes with smaller squared errors, if there is
-        one (`imputing.error_left_out`).
+    filler, share_of_filler
+        A posterior of the same data with noise of columns alone, whose components are those of all
+        rows, not of the quiet ones; and the share of rows for which they hold. See `imputing`.
 
     `mean`, `scale` and `components` live where the data did; all others are NumPy arrays.
     """
@@ -91,6 +91,7 @@ class HolesPosterior:
     learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     combined: Combinations | None = None
     filler: HolesPosterior | None = None
+    share_of_filler: float = 0.0
 
     @property
     def noise_variance(self) -> float:

@@ -9,8 +9,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 
-from bayespca.arrays.namespaces import array_namespace, cast, on_host
+from bayespca.arrays.namespaces import array_namespace, cast, on_host, to_numpy
 from bayespca.arrays.packing import normal_vectors, packed, times_each, unpacked, with_ones
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
@@ -20,6 +22,7 @@ from .cell_weights import on_host_for_cells
 from .holes import Holes
 from .holes_posterior import (
     HolesPosterior,
+    covariance,
     predictive_noise,
     squares_of_rows,
     unit_of_columns,
@@ -78,12 +81,18 @@ def impute(
     variance unless `noise` is included, which contains them, and variances are those of Student's
     t, because σ² is not known. Without `unknown`, measurements have Sᵢ = Σᵢ, as in the posterior.
 
-    If the posterior has a `filler`, cells get its means, and variances are those about them.
+    If the posterior has a `filler`, the mean is (1 − w)m₁ + wm₂, with its own m₁, the filler's m₂
+    and w the chance that the filler's components hold for the row; the variance grows by
+    w(1 − w)(m₂ − m₁)².
     """
     if posterior.filler is not None:
         own, std = impute(replace(posterior, filler=None), X, noise=noise, unknown=unknown)
-        filled, _ = impute(posterior.filler, X)
-        return filled, array_namespace(X).hypot(std, filled - own)
+        other, _ = impute(posterior.filler, X)
+        w = _chance_of_filler(posterior, posterior.filler, X)
+        apart = other - own
+        return own + cast(w, X.dtype) * apart, array_namespace(X).hypot(
+            std, cast((w * (1 - w)) ** 0.5, X.dtype) * apart
+        )
     whole, rows = posterior, X
     posterior, X = combined.inside(posterior, X)
     xp, columns, data = array_namespace(X), posterior.columns, weighed_rows(posterior, X)
@@ -129,12 +138,12 @@ def impute(
     return combined.outside(whole, rows, data.in_order(filled), data.in_order(std))
 
 
-def error_left_out(posterior: HolesPosterior, X: Array) -> float:
-    """Root mean square error of the cells that are there, each predicted without itself.
+def errors_left_out(posterior: HolesPosterior, X: Array) -> FloatArray:
+    """Errors of the cells that are there, each predicted without itself; NaN in holes; on the host.
 
-    It is in units of the columns' standard deviations. The error of a cell is that of the fit over
-    (1 − g)(1 − h), with the cell's leverages g = ωbᵀΣb/σ² in the scores of its row and h = ωãᵀCã/σ²
-    in the loadings of its column, both in units of the row's noise; ω is the weight of the cell.
+    The error of a cell is that of the fit over (1 − g)(1 − h), with the cell's leverages
+    g = ωbᵀΣb/σ² in the scores of its row and h = ωãᵀCã/σ² in the loadings of its column, both in
+    units of the row's noise; ω is the weight of the cell.
     """
     posterior, X = combined.inside(posterior, on_host(X))
     columns, data = posterior.columns, weighed_rows(posterior, X)
@@ -142,20 +151,51 @@ def error_left_out(posterior: HolesPosterior, X: Array) -> float:
     twice, inside = np.where(i == j, 1.0, 2.0), j < k
     of_b = (columns.b[:, i] * columns.b[:, j] * twice)[:, inside].T
     of_a = (columns.b_cov[:, i, j] * twice).T
-    unit = np.nanstd(X, axis=0)
-    unit[unit == 0] = np.inf
     own = np.broadcast_to(variance_of_rows(posterior, X), (len(X), 1))
     a, cov = latent(data, columns)
-    total = 0.0
+    errors = np.empty(X.shape)
     for block in device_blocks(data, k):
         order, ones = data.order[block.rows], with_ones(a[block.rows])
         weights = block.mask[block.pattern] / columns.noise_variance
         g = weights * (packed(cov[block.which]) @ of_b)[block.pattern]
         h = weights * ((ones[:, i] * ones[:, j]) @ of_a) / own[order]
         left = X[order] - (ones @ columns.b.T * data.unit + data.location)
-        left /= np.maximum(1 - g, LEAST_LEFT) * np.maximum(1 - h, LEAST_LEFT)
-        total += float(np.nansum((left / unit) ** 2))
-    return math.sqrt(total / np.count_nonzero(~np.isnan(X)))
+        errors[order] = left / (np.maximum(1 - g, LEAST_LEFT) * np.maximum(1 - h, LEAST_LEFT))
+    return errors
+
+
+def log_odds_of_filler(posterior: HolesPosterior, filler: HolesPosterior, X: Array) -> FloatArray:
+    """½N log S₁/S₂ of each row, with the squares of its N errors left out under the posterior, and
+    under the filler: the log Bayes factor of normal errors whose scale is the row's own.
+
+    Errors are in units of the columns' standard deviations, as the filler knows them.
+    """
+    filler, rows = combined.inside(filler, on_host(X))
+    unit = np.sqrt(np.diagonal(on_host(covariance(filler))))
+    unit = np.where(unit > 0, unit, np.inf)
+    squares = [
+        np.nansum((errors_left_out(one, rows) / unit) ** 2, axis=1)
+        for one in (combined.independent(posterior), filler)
+    ]
+    own, other = (np.log(np.maximum(one, np.finfo(np.float64).tiny)) for one in squares)
+    return np.asarray(0.5 * np.count_nonzero(~np.isnan(rows), axis=1) * (own - other))
+
+
+def share_of_filler(log_odds: FloatArray) -> float:
+    """The most likely share of rows for which the filler's components hold."""
+
+    def loss(share: float) -> float:
+        return -float(np.logaddexp(np.log1p(-share), np.log(share) + log_odds).sum())
+
+    found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded")
+    return float(found.x)
+
+
+def _chance_of_filler(posterior: HolesPosterior, filler: HolesPosterior, X: Array) -> Array:
+    """Probability that the filler's components hold, for each row: (n, 1), where the rows are."""
+    share = posterior.share_of_filler
+    logits = log_odds_of_filler(posterior, filler, X) + np.log(share) - np.log1p(-share)
+    return at(X, expit(logits)[:, None])
 
 
 @on_host_for_cells
@@ -172,7 +212,14 @@ def sample_imputation(
     Loadings and means are drawn with `of_columns` if it is given, so that other rows can get the
     same ones. With `unknown` they have its covariances, scores follow the drawn loadings, and the
     noise variance is drawn as well, so that draws spread as the standard deviations of `impute`.
+    With a `filler`, each row is drawn from one of the two.
     """
+    if posterior.filler is not None:
+        alone = replace(posterior, filler=None)
+        drawn = sample_imputation(alone, X, rng, of_columns=of_columns, unknown=unknown)
+        w = to_numpy(_chance_of_filler(posterior, posterior.filler, X))
+        moved = impute(posterior.filler, X)[0] - impute(alone, X)[0]
+        return drawn + cast(at(X, (rng.random(w.shape) < w) * 1.0), X.dtype) * moved
     whole, rows = posterior, X
     posterior, X = combined.inside(posterior, X)
     xp, columns = array_namespace(X), posterior.columns

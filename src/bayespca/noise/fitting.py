@@ -9,7 +9,7 @@ from bayespca import inference
 from bayespca.arrays.types import Input
 from bayespca.linear import fit as closed
 from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.lowrank.imputing import error_left_out
+from bayespca.lowrank.imputing import log_odds_of_filler, share_of_filler
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, PER_FEATURE
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Where, where_of
@@ -27,9 +27,6 @@ FEW_CELLS = 100_000
 # How often a table with few holes is filled: first by the fit with equal noise, then by one with
 # the noise that was chosen.
 FILLINGS = 2
-# Share of the error of a fit below which another's is clearly smaller: such estimates of errors are
-# right within a few per cent.
-CLEARLY = 0.95
 
 
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
@@ -67,9 +64,8 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     own = fit.posterior
     assert isinstance(own, HolesPosterior)
     assert isinstance(other, HolesPosterior)
-    if error_left_out(other, X) < CLEARLY * error_left_out(own, X):
-        return replace(fit, posterior=replace(own, filler=other))
-    return fit
+    share = share_of_filler(log_odds_of_filler(own, other, X))
+    return replace(fit, posterior=replace(own, filler=other, share_of_filler=share))
 
 
 def _with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:

@@ -15,7 +15,14 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 
 from bayespca.arrays.checks import check_sizes
-from bayespca.arrays.namespaces import eps, has_nan, on_host, to_namespace, to_numpy
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    eps,
+    has_nan,
+    on_host,
+    to_namespace,
+    to_numpy,
+)
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, Counts, FloatArray, Index, Sparse, Vector
 
@@ -128,11 +135,11 @@ class _Relation:
         return bool((np.abs(self.coefficients) == 1).all())
 
     def holds_for(self, X: Array) -> bool:
-        """Whether it holds in all rows, up to their rounding; holes must be in the same places."""
+        """Whether it holds in all rows where its columns are known, up to their rounding."""
         x = on_host(X[:, self.column])
         parts = on_host(taken(X, self.sources, axis=1)) * self.coefficients
         left = np.abs(x - self.offset - parts.sum(axis=1))
-        if not np.array_equal(np.isnan(left), np.isnan(x)):
+        if np.count_nonzero(~np.isnan(left)) < FEWEST_ROWS:
             return False
         spread = float(np.nanstd(x))
         sizes = float(np.nanmax(np.abs(x) + np.abs(parts).sum(axis=1)))
@@ -143,11 +150,11 @@ class _Relation:
 def combinations(X: Array) -> Combinations:
     """The columns of a table that follow from others, up to rounding.
 
-    Multiples of other columns are found in any table, also with holes; sums in complete tables.
-    Unless there are more rows than columns, the only sum that cannot be chance is a total
-    that all rows share. The order of the columns does not decide which of them are left out, unless
-    the choice is arbitrary: sums rather than their parts, otherwise the column with the largest
-    spread.
+    Multiples are found where holes are in the same rows, sums in the rows without holes; they hold
+    wherever their columns are known. Unless there are more complete rows than columns, the only sum
+    that cannot be chance is a total that all rows share. The order of the columns does not decide
+    which of them are left out, unless the choice is arbitrary: sums rather than their parts,
+    otherwise the column with the largest spread.
     """
     n, p = (int(size) for size in X.shape)
     if n < FEWEST_ROWS or p < FEWEST_COLUMNS:
@@ -157,7 +164,11 @@ def combinations(X: Array) -> Combinations:
         table = _standardised(X, 2 * p + MORE if p <= MOST else MORE)
         copies = list(_copies(X, table))
         rest = np.setdiff1d(table.live, [one.column for one in copies])
-        sums = _sums(X, table, rest, copies)
+        whole = X
+        if table.has_holes or has_nan(X):
+            holes = to_numpy(array_namespace(X).isnan(X)).any(axis=1)
+            whole = taken(X, np.flatnonzero(~holes), axis=0)
+        sums = _sums(X, whole, rest, copies, table) if len(whole) >= FEWEST_ROWS else []
     if rest.size - len(sums) < 2:
         # A single column is all that there is: a table of rank one, without noise.
         return NONE
@@ -243,9 +254,16 @@ def _confirmed(
 # --- sums --------------------------------------------------------------------------------------
 
 
-def _sums(X: Array, table: _Standardised, rest: Index, copies: list[_Relation]) -> list[_Relation]:
-    """Columns of `rest` that are combinations of at least two others of them."""
-    if table.has_holes or rest.size < 2 or has_nan(X):
+def _sums(
+    X: Array, whole: Array, rest: Index, copies: list[_Relation], known: _Standardised
+) -> list[_Relation]:
+    """Columns of `rest` that are combinations of others of them, from the rows without holes.
+
+    `known` are some of these rows, unless it has holes.
+    """
+    table = _standardised(whole, len(known.rows)) if known.has_holes else known
+    rest = np.intersect1d(rest, table.live)
+    if rest.size < 2:
         return []
     if len(table.rows) <= rest.size + 1:
         # The rank says nothing here.
@@ -273,10 +291,10 @@ def _sums(X: Array, table: _Standardised, rest: Index, copies: list[_Relation]) 
         wrong |= one is None
         if one is not None and (one.is_sum or len(N) <= max(1, FEW * rest.size)):
             found.append(one)
-    if wrong and len(table.rows) < X.shape[0]:
+    if wrong and len(table.rows) < whole.shape[0]:
         # Some of the rows show relations that do not hold in all.
-        wider = _standardised(X, 8 * len(table.rows))
-        return _sums(X, wider, np.intersect1d(rest, wider.live), copies)
+        wider = _standardised(whole, 8 * len(table.rows))
+        return _sums(X, whole, rest, copies, wider)
     return found
 
 
