@@ -206,8 +206,10 @@ class PosteriorReader(Transforming, Iterating[F]):
         without noise, which allows for components that may be real but were not kept. Cells that
         are there have standard deviation 0.
 
-        If rows or cells have noise of their own, and noise of columns alone predicts known cells
-        clearly better, the means of that fit fill the holes; standard deviations are about them.
+        If rows or cells have noise of their own, components are those of the quiet rows. A second
+        fit has those of all rows, with noise of columns alone. Each row is filled by the mean of
+        both, weighted by how well they predict the cells of that row, and standard deviations allow
+        for it.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
@@ -222,8 +224,7 @@ class PosteriorReader(Transforming, Iterating[F]):
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Array:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
-        Each copy has its own draw of scores, loadings, means, noise and noise variance, all of the
-        noise model that was chosen. On Dask
+        Each copy has its own draw of scores, loadings, means, noise and noise variance. On Dask
         collections the result is lazy, and the draws also depend on where blocks begin.
         """
         check_is_fitted(self)
