@@ -132,7 +132,7 @@ def render(
         "data": to_json(shown.data),
         "plotly": plotly,
     }
-    page = templates.get_template(shown.template).render(vars(shown) | dict(shown.more) | about)
+    page = templates.get_template("page.html.j2").render(vars(shown) | about)
     # A name with half a surrogate pair cannot be written as UTF-8.
     return page.encode("utf-8", "replace").decode("utf-8")
 

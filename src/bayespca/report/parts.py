@@ -18,11 +18,6 @@ from .figures import Figure, trace
 from .loadings import Card, Directions, LoadingsTable
 from .scores import Scores
 
-MIXTURE = (
-    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
-    "fall when they rise."
-)
-
 
 @dataclass(frozen=True)
 class StripPart:
@@ -44,14 +39,40 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class TallyRow:
+    """A rule or a number: its cells, and its bar in percent, coloured if it is that of the page."""
+
+    cells: Sequence[str]
+    size: float
+    agrees: bool
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A table with a bar in each row; the column `finds` has a number of dimensions."""
+
+    id: str
+    title: str
+    head: Sequence[str]
+    rows: Sequence[TallyRow]
+    caption: str
+    finds: int | None = None
+
+
+@dataclass(frozen=True)
 class Section:
-    """A section: cards and figures, or samples with a `sentence` about them, or a table."""
+    """A section: cards, figures and tallies, with a `text` above them and a `remark` below; or
+    samples with a `sentence` about them; or a table.
+    """
 
     id: str
     title: str
     text: str = ""
     cards: Sequence[Card] = ()
     figures: Sequence[Figure] = ()
+    tallies: Sequence[Tally] = ()
+    remark: str = ""
     points: Scores | None = None
     sentence: str = ""
     table: LoadingsTable | None = None
@@ -60,9 +81,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """The content of a page; `data` are for the script, `more` for templates with more than
-    sections.
-    """
+    """The content of a page; `data` are for the script."""
 
     name: str
     size: str
@@ -73,9 +92,8 @@ class Content:
     notes: Sequence[Advice]
     facts: Mapping[str, str]
     data: JsonObject
-    sections: Sequence[Section] = ()
-    template: str = "sections.html.j2"
-    more: Mapping[str, Any] = field(default_factory=dict)
+    sections: Sequence[Section]
+    glossary: Mapping[str, str] = field(default_factory=dict)
 
 
 def content(
@@ -107,24 +125,14 @@ def content(
         strip=strip,
         notes=account.notes,
         facts=_facts(model, account) | dict(details or {}),
-        data=drawings(figures, points, loadings.bars(found) if found else [], shares),
+        data={
+            "figures": {figure.id: figure.drawing() for figure in figures},
+            "scores": points.drawing if points else None,
+            "loadings": loadings.bars(found) if found else [],
+            "shares": [percent(float(share)) for share in shares[:50]],
+        },
         sections=shown,
     )
-
-
-def drawings(
-    figures: Sequence[Figure],
-    points: Scores | None,
-    bars: list[JsonObject],
-    shares: Sequence[float],
-) -> JsonObject:
-    """The data that the script draws, with the shares of those components that can be drawn."""
-    return {
-        "figures": {figure.id: figure.drawing() for figure in figures},
-        "scores": points.drawing if points else None,
-        "loadings": bars,
-        "shares": [percent(float(share)) for share in shares[:50]],
-    }
 
 
 def _facts(model: Any, account: Findings) -> dict[str, str]:
@@ -149,9 +157,9 @@ def _facts(model: Any, account: Findings) -> dict[str, str]:
 # --- sections that several models have ---------------------------------------------------------
 
 
-def dimensions(found: Directions, text: str = MIXTURE) -> Section:
-    """Section that describes the first dimensions with cards."""
-    cards, k = loadings.cards(found), len(found.loadings)
+def dimensions(found: Directions, text: str, back: Sequence[str] = ()) -> Section:
+    """Section that describes the first dimensions with cards; `back` is as in `loadings.cards`."""
+    cards, k = loadings.cards(found, back), len(found.loadings)
     if not cards:
         text = "There are none to describe: nothing varies together more than chance would allow."
     if len(cards) < k:
