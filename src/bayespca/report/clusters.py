@@ -14,8 +14,8 @@ from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import MINUS, feature_names, percent, plural, significant
 
 from . import parts
-from .embedding import JsonObject, numbers
-from .figures import Figure, axis
+from .embedding import numbers
+from .figures import Figure, axis, bars
 from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
 from .scores import Samples, read_scores
 
@@ -120,8 +120,8 @@ def _cards(found: Clusters) -> parts.Section:
     away, cards = found.away, []
     for k, w in enumerate(found.weights[:CARDS]):
         order = np.argsort(-np.abs(away[k]), kind="stable")[:CARD_FEATURES]
-        bars = [_bar(found, away, k, j) for j in order.tolist()]
-        cards.append(Card(k + 1, f"{percent(float(w))} of the rows", bars, found.remarks[k]))
+        largest = [_bar(found, away, k, j) for j in order.tolist()]
+        cards.append(Card(k + 1, f"{percent(float(w))} of the rows", largest, found.remarks[k]))
     what = "probability of 1" if found.is_binary else "mean"
     text = (
         f"The {what} of the features in which each cluster differs most from all rows: bars to the "
@@ -182,17 +182,8 @@ def _sure(probability: FloatArray) -> parts.Section:
     most = probability.max(axis=1)
     counts, edges = np.histogram(most, bins=20, range=(0.0, 1.0))
     centers = (edges[1:] + edges[:-1]) / 2
-    data: list[JsonObject] = [
-        {
-            "type": "bar",
-            "x": numbers(centers),
-            "y": counts.tolist(),
-            "width": 0.05,
-            "marker": {"color": "@accent"},
-            "hovertemplate": "%{y} rows near %{x:.0%}<extra></extra>",
-            "showlegend": False,
-        }
-    ]
+    hover = "%{y} rows near %{x:.0%}"
+    drawn = bars(numbers(centers), counts.tolist(), "@accent", hover, width=0.05)
     layout = {
         "xaxis": axis("probability of a row's cluster", tickformat=".0%", dtick=0.2, range=[0, 1]),
         "yaxis": axis("number of rows", rangemode="tozero"),
@@ -201,5 +192,7 @@ def _sure(probability: FloatArray) -> parts.Section:
     caption = (
         "Rows near 100 % leave no doubt which cluster they are in; others lie between clusters."
     )
-    figure = Figure("memberships", "How sure rows are of their cluster", caption, data, layout, 300)
+    figure = Figure(
+        "memberships", "How sure rows are of their cluster", caption, [drawn], layout, 300
+    )
     return parts.Section("sure", "How sure that is", figures=[figure])

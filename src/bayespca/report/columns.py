@@ -21,7 +21,7 @@ from bayespca.estimators.wording import KINDS, feature_names
 
 from . import parts
 from .embedding import JsonObject, numbers, plain, shortened
-from .figures import MAX_FEATURES, Figure, Levels, axis, scatter
+from .figures import MAX_FEATURES, Figure, axis, levels, scatter
 from .loadings import Directions
 from .pca import with_scores
 from .scores import MAX_GROUPS, Samples, read_scores
@@ -145,10 +145,9 @@ def figure(columns: Sequence[TableColumn], codes: Any, scores: FloatArray) -> Fi
     data += [_levels(one, f"@g{i % MAX_GROUPS}") for i, one in enumerate(levels)]
     left_out = len(found) - len(levels) - len(arrows)
     caption = CAPTION + (f" {left_out} columns nearer to the middle are left out." * (left_out > 0))
-    layout: JsonObject = {
+    layout = {
         "xaxis": axis("component 1", zeroline=True),
         "yaxis": axis("component 2", zeroline=True, scaleanchor="x"),
-        "hovermode": "closest",
     }
     return Figure("categories", "Columns in the plane", caption, data, layout, 560)
 
@@ -222,9 +221,9 @@ def content_of_bits(
         half = MAX_FEATURES // 2
         some = np.concatenate([order[:half], order[-half:]])
         caption += f"; the {half} largest and the {half} smallest of {order.size:,}"
-    dots, layout, height = Levels(ones[some], [names[j] for j in some]).drawing()
-    layout["xaxis"] = axis("probability of 1", range=[-0.02, 1.02])
-    drawn = Figure("ones", "Ones of each feature", f"{caption}.", dots, layout, height)
+    shown = ones[some], [names[j] for j in some]
+    drawn = levels("ones", "Ones of each feature", f"{caption}.", *shown)
+    drawn.layout["xaxis"] = axis("probability of 1", range=[-0.02, 1.02])
     return parts.content(
         model,
         (

@@ -14,7 +14,7 @@ from bayespca.estimators.wording import feature_names
 
 from . import parts
 from .embedding import JsonObject, numbers, plain, shortened
-from .figures import Figure, axis, scatter
+from .figures import Figure, axis, bars, scatter
 from .pca import with_scores
 from .scores import Samples, read_scores
 
@@ -57,23 +57,16 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 def relevances(relevance: np.ndarray) -> Figure:
     names = [f"{h}" for h in range(1, relevance.size + 1)]
-    bars: JsonObject = {
-        "type": "bar",
-        "x": names,
-        "y": numbers(relevance, 4),
-        "marker": {"color": "@accent"},
-        "hovertemplate": "dimension %{x}: %{y}<extra></extra>",
-    }
-    layout: JsonObject = {
+    drawn = bars(names, numbers(relevance, 4), "@accent", "dimension %{x}: %{y}")
+    layout = {
         "xaxis": axis("dimension", type="category", showgrid=False),
         "yaxis": axis("relevance", rangemode="tozero"),
-        "showlegend": False,
     }
     caption = (
         "Each bar is the variance of a dimension in units of its squared length scale: near 0, the "
         "data are straight along it and move little; above 1, they bend."
     )
-    return Figure("relevance", "How much each dimension matters", caption, [bars], layout)
+    return Figure("relevance", "How much each dimension matters", caption, [drawn], layout)
 
 
 def curves(model: Any, names: list[str]) -> Figure:
@@ -92,10 +85,9 @@ def curves(model: Any, names: list[str]) -> Figure:
     caption = "Lines are features at points along the first dimension, with others at their mean"
     if span.size > len(COLOURS):
         caption += f"; the {len(COLOURS)} of {span.size:,} that move most"
-    layout: JsonObject = {
+    layout = {
         "xaxis": axis("dimension 1, in length scales"),
         "yaxis": axis("value of the feature"),
-        "hovermode": "closest",
     }
     return Figure(
         "curves",

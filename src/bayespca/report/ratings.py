@@ -18,7 +18,7 @@ from bayespca.estimators.wording import percent
 
 from . import parts
 from .embedding import JsonObject, numbers
-from .figures import MAX_ROWS, MAX_STEMS, Figure, Levels, axis, scatter
+from .figures import MAX_ROWS, MAX_STEMS, Figure, axis, bars, levels, scatter
 from .loadings import Directions
 from .scores import Samples, read_scores
 
@@ -86,16 +86,13 @@ def _spectrum(model: Any, found: Directions) -> Figure:
     sizes |= {f"{h + 1}": float(size) for h, size in enumerate(tastes[:MAX_STEMS])}
     sizes["noise"] = float(np.sqrt(model.noise_variance_))
     squares = np.array(list(sizes.values())) ** 2
-    colours = ["@accent" if name.isdigit() else "@faint" for name in sizes]
-    bars: JsonObject = {
-        "type": "bar",
-        "x": list(sizes),
-        "y": numbers(list(sizes.values())),
-        "marker": {"color": colours},
-        "customdata": [percent(float(share)) for share in squares / squares.sum()],
-        "hovertemplate": "%{x}: %{y}, %{customdata} of the variance<extra></extra>",
-        "showlegend": False,
-    }
+    drawn = bars(
+        list(sizes),
+        numbers(list(sizes.values())),
+        ["@accent" if name.isdigit() else "@faint" for name in sizes],
+        "%{x}: %{y}, %{customdata} of the variance",
+        customdata=[percent(float(share)) for share in squares / squares.sum()],
+    )
     layout: JsonObject = {
         "xaxis": axis("part", type="category", showgrid=False),
         "yaxis": axis("units of ratings", rangemode="tozero"),
@@ -111,37 +108,32 @@ def _spectrum(model: Any, found: Directions) -> Figure:
     if tastes.size > MAX_STEMS:
         caption += f" The first {MAX_STEMS} of {tastes.size} are drawn."
     caption += " The noise is what no part explains."
-    return Figure("spectrum", "Strength of each part", caption, [bars], layout)
+    return Figure("spectrum", "Strength of each part", caption, [drawn], layout)
 
 
 def _items(model: Any, names: list[str]) -> list[Figure]:
     counts = np.bincount(to_numpy(model.seen_items_), minlength=len(names)).astype(np.float64)
-    found = [
-        _dots("rated", "Most rated items", "number of ratings", counts, names),
-    ]
+    found = [_dots("rated", "Most rated items", "number of ratings", counts, names)]
     if model.n_components_:
         spread = np.sqrt((np.asarray(to_numpy(model.item_factors_std_)) ** 2).sum(axis=1))
-        found.append(
-            _dots(
-                "uncertain", "Least certain items", "standard deviation of its place", spread, names
-            )
-        )
+        along = "standard deviation of its place"
+        found.append(_dots("uncertain", "Least certain items", along, spread, names))
     if model.biases:
         biases = np.asarray(to_numpy(model.item_biases_), dtype=np.float64) + model.mean_
-        liked = _dots(
-            "liked", "Best liked items", "mean rating, users' habits aside", biases, names
-        )
+        along = "mean rating, users' habits aside"
+        liked = _dots("liked", "Best liked items", along, biases, names)
         liked.layout["xaxis"]["rangemode"] = "normal"
         found.append(liked)
     return found
 
 
-def _dots(id: str, title: str, axis: str, values: FloatArray, names: list[str]) -> Figure:
+def _dots(id: str, title: str, along: str, values: FloatArray, names: list[str]) -> Figure:
     order = np.argsort(-values, kind="stable")[:MAX_ROWS]
-    dots, layout, height = Levels(values[order], [names[j] for j in order]).drawing()
-    layout["xaxis"] |= {"title": {"text": axis}}
     some = "" if order.size == values.size else f"; the first {order.size} of {values.size:,}"
-    return Figure(id, title, f"Each dot is one item{some}.", dots, layout, height)
+    caption = f"Each dot is one item{some}."
+    drawn = levels(id, title, caption, values[order], [names[j] for j in order])
+    drawn.layout["xaxis"] |= axis(along)
+    return drawn
 
 
 def calibrated(found: Judged | None) -> parts.Section | None:
@@ -199,10 +191,9 @@ def _holding(found: Judged) -> Figure:
             hovertemplate="intervals of %{x:.0%} hold %{y:.1%}<extra></extra>",
         ),
     ]
-    layout: JsonObject = {
+    layout = {
         "xaxis": axis("level of the interval", range=[0, 1], tickformat=".0%"),
         "yaxis": axis("ratings inside", range=[0, 1.03], tickformat=".0%"),
-        "hovermode": "closest",
     }
     caption = (
         f"Intervals of 90 % hold {100 * named:.1f} % of the ratings. Above the dashed "
@@ -236,11 +227,7 @@ def _groups(found: Judged) -> Figure:
             hovertemplate="predicted %{x}, given %{y}<extra></extra>",
         ),
     ]
-    layout: JsonObject = {
-        "xaxis": axis("predicted"),
-        "yaxis": axis("mean rating"),
-        "hovermode": "closest",
-    }
+    layout = {"xaxis": axis("predicted"), "yaxis": axis("mean rating")}
     caption = (
         "Each dot is a tenth of the ratings, those with similar predictions: what was predicted, "
         "and what was given on average, with two standard errors."

@@ -13,7 +13,7 @@ from bayespca.estimators.wording import percent, plural
 
 from . import parts
 from .embedding import JsonObject, numbers
-from .figures import Figure, axis, scatter
+from .figures import Figure, axis, bars, scatter
 from .scores import Samples
 
 # Most lines that can be told apart, and most cells of the core along a side that can be seen.
@@ -46,16 +46,16 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 def _ranks(ratios: list[FloatArray]) -> parts.Section:
     """Section with the share of the signal in each component of each mode."""
     most = max(r.size for r in ratios)
-    data: list[JsonObject] = [
-        {
-            "type": "bar",
-            "name": f"component {h + 1}",
-            "x": [f"mode {n + 1}" for n, r in enumerate(ratios) if h < r.size],
-            "y": numbers([r[h] for r in ratios if h < r.size]),
-            "marker": {"color": COLOURS[h % len(COLOURS)]},
-            "hovertemplate": f"component {h + 1}: %{{y:.1%}}<extra>%{{x}}</extra>",
-            "showlegend": h < LINES,
-        }
+    data = [
+        bars(
+            [f"mode {n + 1}" for n, r in enumerate(ratios) if h < r.size],
+            numbers([r[h] for r in ratios if h < r.size]),
+            COLOURS[h % len(COLOURS)],
+            f"component {h + 1}: %{{y:.1%}}",
+            extra="%{x}",
+            name=f"component {h + 1}",
+            showlegend=h < LINES,
+        )
         for h in range(most)
     ]
     layout = {
@@ -145,7 +145,6 @@ def _noise(model: Any) -> parts.Section | None:
             numbers(std),
             marker={"size": 7, "color": "@accent"},
             hovertemplate="slice %{x}: %{y:.3g}<extra></extra>",
-            showlegend=False,
         )
         layout = {
             "xaxis": axis(f"slice along mode {n}", showgrid=False),

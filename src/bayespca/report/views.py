@@ -84,7 +84,6 @@ def pattern(explained: np.ndarray, active: np.ndarray, names: list[str]) -> Figu
     layout: JsonObject = {
         "xaxis": {"type": "category", "side": "top", "showgrid": False},
         "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False},
-        "showlegend": False,
     }
     caption = "Each cell is the share of the variance of a table that a factor explains."
     height = HEIGHT_AROUND + HEIGHT_OF_ROW * k
