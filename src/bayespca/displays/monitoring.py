@@ -64,34 +64,24 @@ class MonitoringDisplay(canvas.Display):
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
         ax.axhline(1.0, color=canvas.RULE, linewidth=1, linestyle="--")
-        self._draw(ax, self.t2, "T²", canvas.KEPT, "o")
-        self._draw(ax, self.q, "Q", canvas.CLASSES[1], "^")
-        self._name_rows(ax)
+        for values, name, colour, marker in (
+            (self.t2, "T²", canvas.KEPT, "o"),
+            (self.q, "Q", canvas.CLASSES[1], "^"),
+        ):
+            if np.isnan(values).all():
+                continue
+            # Markers of rows above the limit are filled.
+            places, above = np.arange(len(values)), values > 1
+            look = {"marker": marker, "linestyle": "none", "color": colour, "markersize": 4}
+            ax.plot(places, values, markerfacecolor="none", markeredgewidth=0.7, label=name, **look)
+            ax.plot(places[above], values[above], **look)
+        both = np.fmax(self.t2, self.q)
+        over = np.where(both > 1, both, 0.0)
+        for i in np.argsort(-over, kind="stable")[: min(MOST_NAMES, int((over > 0).sum()))]:
+            text = str(i) if self.rows is None else shortened(self.rows[i])
+            canvas.note(ax, text, (i, both[i]), (0, 4), ha="center", fontsize="x-small")
         canvas.whole_numbers(ax.xaxis, 0, len(self.q) - 1)
         ax.set(xlabel="row", ylabel="statistic over its limit")
         canvas.legend(ax, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=2)
         canvas.corner_text(ax, f"{100 * self.alpha:g} % of clean rows are above each limit")
         return self._drawn(ax)
-
-    def _draw(self, ax: Axes, values: FloatArray, name: str, colour: str, marker: str) -> None:
-        """Draw one statistic; markers of rows above the limit are filled."""
-        if np.isnan(values).all():
-            return
-        places, above = np.arange(len(values)), values > 1
-        look = {"marker": marker, "linestyle": "none", "color": colour, "markersize": 4}
-        ax.plot(places, values, markerfacecolor="none", markeredgewidth=0.7, label=name, **look)
-        ax.plot(places[above], values[above], **look)
-
-    def _name_rows(self, ax: Axes) -> None:
-        both = np.fmax(self.t2, self.q)
-        above = np.where(both > 1, both, 0.0)
-        for i in np.argsort(-above, kind="stable")[: min(MOST_NAMES, int((above > 0).sum()))]:
-            ax.annotate(
-                str(i) if self.rows is None else shortened(self.rows[i]),
-                xy=(i, both[i]),
-                xytext=(0, 4),
-                textcoords="offset points",
-                ha="center",
-                fontsize="x-small",
-                color=canvas.INK,
-            )

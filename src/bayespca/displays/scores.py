@@ -146,8 +146,9 @@ class ScoresDisplay(canvas.Display):
         circled = np.zeros(0, dtype=int)
         if confidence > 0 and np.any(self.std > 0):
             circled = sample(np.arange(rows.size), max_ellipses, rng)
-            r = radius(confidence, self.scores.shape[1])
-            half = r * self.std[rows[circled]]
+            # Radius that contains a Gaussian with this probability, in standard deviations.
+            radius = np.sqrt(chi2.ppf(confidence, self.scores.shape[1]))
+            half = radius * self.std[rows[circled]]
             self._draw_spread(ax, xy[circled], half, [colours[i] for i in circled])
         ax.set_xlabel(self.axis_labels[0] if self.is_flat else "row")
         ax.set_ylabel(self.axis_labels[-1])
@@ -188,11 +189,6 @@ class ScoresDisplay(canvas.Display):
         # matplotlib does not extend the limits for collections in data units.
         ax.update_datalim(np.vstack([xy - half, xy + half]))
         ax.autoscale_view()
-
-
-def radius(confidence: float, n_dimensions: int) -> float:
-    """Radius in standard deviations that contains a Gaussian in n dimensions with `confidence`."""
-    return float(np.sqrt(chi2.ppf(confidence, n_dimensions)))
 
 
 def sample(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -329,19 +325,11 @@ class BiplotDisplay(canvas.Display):
         halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
         ax.apply_aspect()
         height = float(np.ptp(ax.get_ylim())) * LINE
+        look = {"va": "center", "path_effects": [halo], "zorder": 5}
         return [
-            ax.annotate(
-                name,
-                xy=(x, y),
-                xytext=(OFFSET if x >= 0 else -OFFSET, 0),
-                textcoords="offset points",
-                ha="left" if x >= 0 else "right",
-                va="center",
-                fontsize="small",
-                color=canvas.INK,
-                path_effects=[halo],
-                zorder=5,
-            )
+            canvas.note(ax, name, (x, y), (OFFSET, 0), ha="left", **look)
+            if x >= 0
+            else canvas.note(ax, name, (x, y), (-OFFSET, 0), ha="right", **look)
             for (x, y), name in zip(spread_out(tips, height), names, strict=True)
         ]
 

@@ -103,7 +103,16 @@ class ScreeDisplay(canvas.Display):
             ax.set_ylim(low, high)
             if high < 100 * low:
                 canvas.plain_numbers(ax.yaxis)
-        self._draw_values(ax, shown)
+        size = 5 if shown.size <= 50 else 3.5
+        kept, hollow = shown[shown < self.rank], {"markerfacecolor": "white", "zorder": 1.9}
+        for label, rows, values, colour, style in (
+            ("kept", kept, self.singular_values, canvas.KEPT, {}),
+            ("kept, shrunk", kept, self.shrunk_singular_values, canvas.KEPT, hollow),
+            ("dropped", shown[shown >= self.rank], self.singular_values, canvas.DROPPED, {}),
+        ):
+            if rows.size:
+                look = {"color": colour, "markersize": size, **style}
+                ax.plot(rows + 1, values[rows], "o", label=label, **look)
         if 0 < self.threshold < np.inf:
             ax.axhline(self.threshold, color=canvas.RULE, linewidth=1.2, label="threshold")
         if self.noise_edge > 0:
@@ -124,21 +133,6 @@ class ScreeDisplay(canvas.Display):
             canvas.corner_text(ax, f"{shown.size:,} of {self.n_values:,} values shown")
         canvas.legend(ax)
         return self._drawn(ax)
-
-    def _draw_values(self, ax: Axes, shown: np.ndarray) -> None:
-        size = 5 if shown.size <= 50 else 3.5
-        for label, rows, values, style in (
-            ("kept", shown[shown < self.rank], self.singular_values, {"color": canvas.KEPT}),
-            (
-                "kept, shrunk",
-                shown[shown < self.rank],
-                self.shrunk_singular_values,
-                {"color": canvas.KEPT, "markerfacecolor": "white", "zorder": 1.9},
-            ),
-            ("dropped", shown[shown >= self.rank], self.singular_values, {"color": canvas.DROPPED}),
-        ):
-            if rows.size:
-                ax.plot(rows + 1, values[rows], "o", markersize=size, label=label, **style)
 
     def _levels(self, shown: np.ndarray) -> np.ndarray:
         """Positive values and lines that must be visible, without rounding errors."""
@@ -262,8 +256,28 @@ class SpectrumDensityDisplay(canvas.Display):
             log = bool(self.eigenvalues[0] > WIDE * self.edge)
         if log:
             ax.set_xscale("log")
-        self._draw_histogram(ax, bool(log))
-        self._draw_curve(ax, bool(log))
+        values = self.rest
+        if log:
+            # Zeros that rounding made positive would stretch the axis over many decades.
+            values = np.log10(values[values > 1e-6 * self.edge])
+        if values.size:
+            edges = bin_edges(values)
+            share, _ = np.histogram(values, edges)
+            ax.stairs(
+                share / (self.rest.size * np.diff(edges)),
+                10**edges if log else edges,
+                fill=True,
+                facecolor="#CFCFCF",
+                edgecolor="white",
+                label="not kept" if self.components.size == self.n_components else "the others",
+            )
+        a, b = support(self.noise_variance, self.ratio)
+        # Denser towards the ends, where the density is steep.
+        x = a + (b - a) * np.sin(np.linspace(0, np.pi / 2, 801)[1:]) ** 2
+        f = density_of_nonzero(x, self.noise_variance, self.ratio)
+        if log:
+            f = f * x * np.log(10)
+        ax.plot(x, f, color=canvas.RULE, linewidth=1.4, label="pure noise")
         if self.components.size:
             ax.plot(
                 self.components,
@@ -284,34 +298,6 @@ class SpectrumDensityDisplay(canvas.Display):
         ax.set_ylabel("density per decade" if log else "density")
         canvas.legend(ax)
         return self._drawn(ax)
-
-    def _draw_histogram(self, ax: Axes, log: bool) -> None:
-        values = self.rest
-        if log:
-            # Zeros that rounding made positive would stretch the axis over many decades.
-            values = np.log10(values[values > 1e-6 * self.edge])
-        if not values.size:
-            return
-        edges = bin_edges(values)
-        share, _ = np.histogram(values, edges)
-        heights = share / (self.rest.size * np.diff(edges))
-        ax.stairs(
-            heights,
-            10**edges if log else edges,
-            fill=True,
-            facecolor="#CFCFCF",
-            edgecolor="white",
-            label="not kept" if self.components.size == self.n_components else "the others",
-        )
-
-    def _draw_curve(self, ax: Axes, log: bool) -> None:
-        a, b = support(self.noise_variance, self.ratio)
-        # Denser towards the ends, where the density is steep.
-        x = a + (b - a) * np.sin(np.linspace(0, np.pi / 2, 801)[1:]) ** 2
-        f = density_of_nonzero(x, self.noise_variance, self.ratio)
-        if log:
-            f = f * x * np.log(10)
-        ax.plot(x, f, color=canvas.RULE, linewidth=1.4, label="pure noise")
 
 
 def bin_edges(values: np.ndarray) -> np.ndarray:
