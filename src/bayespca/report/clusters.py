@@ -14,8 +14,7 @@ from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import MINUS, feature_names, percent, plural, significant
 
 from . import parts
-from .embedding import numbers
-from .figures import Figure, axis, bars
+from .figures import Figure, axis, bars, numbers
 from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
 from .scores import Samples, read_scores
 
@@ -80,7 +79,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
             share = percent(float((probability.max(axis=1) >= SURE).mean()))
             lead = f"{share} of the rows are in their cluster with a probability of at least 90 %."
             sure = _sure(probability)
-    table = parts.Section("features", "Means", table=_table(found))
+    table = parts.Section("features", "Every feature", table=_table(found))
     return parts.content(
         model,
         (_cards(found), where, sure, table, parts.search(model)),
@@ -151,7 +150,7 @@ def _table(found: Clusters) -> LoadingsTable:
     strength = np.abs(away).max(axis=0)
     features = np.sort(np.argsort(-strength, kind="stable")[:ROWS])
     rows = [
-        Row(found.names[j], [_bar(found, away, k, j) for k in shown], None, float(strength[j]))
+        Row(found.names[j], [_bar(found, away, k, j) for k in shown], None)
         for j in features.tolist()
     ]
     title = "Probability of 1 in each cluster" if found.is_binary else "Mean of each cluster"

@@ -20,8 +20,17 @@ from bayespca.discrete.columns import COUNTS, TableColumn
 from bayespca.estimators.wording import KINDS, feature_names
 
 from . import parts
-from .embedding import JsonObject, numbers, plain, shortened
-from .figures import MAX_FEATURES, Figure, axis, levels, scatter
+from .figures import (
+    MAX_FEATURES,
+    Figure,
+    JsonObject,
+    axis,
+    levels,
+    numbers,
+    plain,
+    scatter,
+    shortened,
+)
 from .loadings import Directions
 from .pca import with_scores
 from .scores import MAX_GROUPS, Samples, read_scores

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from array_api_compat import is_array_api_obj
+from numpy.typing import ArrayLike
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Input
 from bayespca.estimators.summary import (
     OUTLYING,
     FittedPCA,
@@ -33,7 +35,8 @@ from bayespca.estimators.wording import (
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
 from bayespca.spectrum.records import ALL_ZERO
 
-from .embedding import JsonObject, numbers, plain, shortened
+# What plotly's script reads: a trace, a layout, or all figures by name.
+JsonObject: TypeAlias = dict[str, Any]
 
 # Most bars and stems that can be told apart.
 MAX_STEMS = 60
@@ -81,6 +84,36 @@ def bars(
 
 def axis(title: str, **style: Any) -> JsonObject:
     return {"title": {"text": title}, **style}
+
+
+# --- numbers and names ------------------------------------------------------------------------
+
+
+def numbers(values: ArrayLike, digits: int = 4) -> list[float]:
+    """Numbers rounded to `digits` digits of the largest, which is all that a screen can show."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = np.abs(array[np.isfinite(array)])
+    largest = float(finite.max()) if finite.size else 0.0
+    if largest == 0:
+        return array.tolist()
+    places = digits - 1 - int(np.floor(np.log10(largest)))
+    # Beyond this, NumPy's rounding multiplies by a power of ten that overflows.
+    return (np.round(array, places) if abs(places) < 300 else array).tolist()
+
+
+def as_numpy(values: Input) -> np.ndarray:
+    """An array of any library, a DataFrame or a list as a NumPy array."""
+    return to_numpy(values) if is_array_api_obj(values) else np.asarray(values)
+
+
+def plain(text: str) -> str:
+    """Text escaped for Plotly, which would read some names as tags."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def shortened(text: str, length: int) -> str:
+    """Text cut to a length, for the labels of an axis."""
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 # --- how many dimensions -----------------------------------------------------------------------

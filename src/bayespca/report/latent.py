@@ -13,8 +13,7 @@ from bayespca.arrays.types import Input
 from bayespca.estimators.wording import feature_names
 
 from . import parts
-from .embedding import JsonObject, numbers, plain, shortened
-from .figures import Figure, axis, bars, scatter
+from .figures import Figure, JsonObject, axis, bars, numbers, plain, scatter, shortened
 from .pca import with_scores
 from .scores import Samples, read_scores
 

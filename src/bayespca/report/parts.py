@@ -13,8 +13,7 @@ from bayespca.spectrum.records import Advice
 from bayespca.version import __version__
 
 from . import loadings
-from .embedding import JsonObject
-from .figures import Figure, trace
+from .figures import Figure, JsonObject, trace
 from .loadings import Card, Directions, LoadingsTable
 from .scores import Scores
 
@@ -172,7 +171,7 @@ def every(found: Directions) -> Section | None:
     table = loadings.table(found)
     if table is None:
         return None
-    return Section("features", "Every feature", table=table, bars=len(found.loadings) > 0)
+    return Section("features", f"Every {found.row}", table=table, bars=len(found.loadings) > 0)
 
 
 def where(title: str, points: Scores | None, noun: str = "sample") -> Section | None:

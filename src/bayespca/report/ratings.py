@@ -17,8 +17,7 @@ from bayespca.estimators._predictions import Judged, judged
 from bayespca.estimators.wording import percent
 
 from . import parts
-from .embedding import JsonObject, numbers
-from .figures import MAX_ROWS, MAX_STEMS, Figure, axis, bars, levels, scatter
+from .figures import MAX_ROWS, MAX_STEMS, Figure, JsonObject, axis, bars, levels, numbers, scatter
 from .loadings import Directions
 from .scores import Samples, read_scores
 

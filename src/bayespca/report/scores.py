@@ -11,7 +11,7 @@ import numpy as np
 
 from bayespca.arrays.types import Input
 
-from .embedding import JsonObject, as_numpy, numbers, plain
+from .figures import JsonObject, as_numpy, numbers, plain
 
 MAX_POINTS = 10_000
 # Most numbers in the file: points times components.

@@ -12,8 +12,7 @@ from bayespca.arrays.types import FloatArray, Input
 from bayespca.estimators.wording import percent, plural
 
 from . import parts
-from .embedding import JsonObject, numbers
-from .figures import Figure, axis, bars, scatter
+from .figures import Figure, JsonObject, axis, bars, numbers, scatter
 from .scores import Samples
 
 # Most lines that can be told apart, and most cells of the core along a side that can be seen.

@@ -12,8 +12,7 @@ from bayespca.estimators._mixed_views import loading_names
 from bayespca.estimators.wording import percent
 
 from . import parts
-from .embedding import JsonObject, numbers, plain, shortened
-from .figures import Figure
+from .figures import Figure, JsonObject, numbers, plain, shortened
 from .loadings import Directions
 from .pca import with_scores
 from .scores import Samples, read_scores
