@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,23 +43,27 @@ class Clusters:
     remarks: list[list[str]]
     is_binary: bool
 
-    @property
+    @cached_property
     def away(self) -> FloatArray:
         """Differences of the means of each cluster from those of all rows, in units."""
         return (self.means - self.weights @ self.means) / self.unit
 
-    def words(self, k: int, j: int) -> str:
-        """The mean of a feature as text, with as many digits as its unit justifies."""
-        value = float(self.means[k, j])
-        if self.is_binary:
-            return percent(value)
-        unit = float(self.unit[j])
-        places = int(np.clip(1 - np.floor(np.log10(unit)), 0, 12))
+    def bar(self, k: int, j: int) -> Bar:
+        """The mean of a feature in a cluster, with as many digits as its unit justifies."""
+        value, std, away = float(self.means[k, j]), float(self.std[k, j]), float(self.away[k, j])
+        places = int(np.clip(1 - np.floor(np.log10(float(self.unit[j]))), 0, 12))
         rounded = round(value, places)
-        return (
-            significant(value)
-            if abs(rounded) >= 1000
-            else f"{rounded:.{places}f}".replace("-", MINUS)
+        words = f"{rounded:.{places}f}".replace("-", MINUS)
+        if abs(rounded) >= 1000:
+            words = significant(value)
+        return Bar(
+            name=self.names[j],
+            value=percent(value) if self.is_binary else words,
+            std=percent(std) if std > 0 else None,
+            size=round(100 * abs(away) / (float(np.abs(self.away).max()) or 1.0), 1),
+            positive=away >= 0,
+            doubtful=False,
+            number=value,
         )
 
 
@@ -79,10 +84,9 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
             share = percent(float((probability.max(axis=1) >= SURE).mean()))
             lead = f"{share} of the rows are in their cluster with a probability of at least 90 %."
             sure = _sure(probability)
-    table = parts.Section("features", "Every feature", table=_table(found))
     return parts.content(
         model,
-        (_cards(found), where, sure, table, parts.search(model)),
+        (_cards(found), where, sure, _table(found), parts.search(model)),
         account=account,
         lead=lead,
         strip=parts.Strip(weights, "Share of the rows in each cluster", "The rows, by cluster."),
@@ -115,11 +119,10 @@ def _clusters(model: Any) -> Clusters:
 
 
 def _cards(found: Clusters) -> parts.Section:
-    K = len(found.weights)
-    away, cards = found.away, []
+    K, cards = len(found.weights), []
     for k, w in enumerate(found.weights[:CARDS]):
-        order = np.argsort(-np.abs(away[k]), kind="stable")[:CARD_FEATURES]
-        largest = [_bar(found, away, k, j) for j in order.tolist()]
+        order = np.argsort(-np.abs(found.away[k]), kind="stable")[:CARD_FEATURES]
+        largest = [found.bar(k, j) for j in order.tolist()]
         cards.append(Card(k + 1, f"{percent(float(w))} of the rows", largest, found.remarks[k]))
     what = "probability of 1" if found.is_binary else "mean"
     text = (
@@ -131,31 +134,18 @@ def _cards(found: Clusters) -> parts.Section:
     return parts.Section("clusters", "What the clusters are", text, cards=cards)
 
 
-def _bar(found: Clusters, away: FloatArray, k: int, j: int) -> Bar:
-    longest, std = float(np.abs(away).max()) or 1.0, float(found.std[k, j])
-    return Bar(
-        name=found.names[j],
-        value=found.words(k, j),
-        std=percent(std) if std > 0 else None,
-        size=round(100 * abs(float(away[k, j])) / longest, 1),
-        positive=bool(away[k, j] >= 0),
-        doubtful=False,
-        number=float(found.means[k, j]),
-    )
-
-
-def _table(found: Clusters) -> LoadingsTable:
+def _table(found: Clusters) -> parts.Section:
     """Table of the means in each cluster, of all features or of those that differ most."""
-    away, shown = found.away, range(min(COLUMNS, len(found.weights)))
-    strength = np.abs(away).max(axis=0)
-    features = np.sort(np.argsort(-strength, kind="stable")[:ROWS])
+    K, shown = len(found.weights), range(min(COLUMNS, len(found.weights)))
+    order = np.argsort(-np.abs(found.away).max(axis=0), kind="stable")
     rows = [
-        Row(found.names[j], [_bar(found, away, k, j) for k in shown], None)
-        for j in features.tolist()
+        Row(found.names[j], [found.bar(k, j) for k in shown])
+        for j in np.sort(order[:ROWS]).tolist()
     ]
     title = "Probability of 1 in each cluster" if found.is_binary else "Mean of each cluster"
-    numbered, K = [k + 1 for k in shown], len(found.weights)
-    return LoadingsTable(rows, numbered, len(found.names), K, title, column="cluster")
+    numbered = [k + 1 for k in shown]
+    table = LoadingsTable(rows, numbered, len(found.names), K, title, column="cluster")
+    return parts.Section("features", "Every feature", table=table)
 
 
 # --- which rows are in them --------------------------------------------------------------------

@@ -67,12 +67,17 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     of = "of the variance of natural parameters"
     found = Directions(W, np.zeros_like(W), shares, names, of=of)
     samples = with_scores(model, X, samples)
-    points = read_scores(**samples)
+    points, plane = read_scores(**samples), None
+    if X is not None and samples.get("scores") is not None:
+        _, codes, _ = model._read(X)
+        drawn = figure(model.fit_.columns, codes, np.asarray(samples["scores"], dtype=np.float64))
+        if drawn is not None:
+            plane = parts.Section("categories", "Where the categories lie", figures=[drawn])
     return parts.content(
         model,
         (
             parts.dimensions(found, PATTERN),
-            _plane(model, X, samples.get("scores")),
+            plane,
             parts.where("Where the samples lie", points),
             parts.every(found),
             parts.search(model),
@@ -80,17 +85,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
         found=found,
         details=_columns(model) | dict(details),
     )
-
-
-def _plane(model: Any, X: Input, scores: Input) -> parts.Section | None:
-    """Section with levels and numbers in the plane of two components; None without X or scores."""
-    if X is None or scores is None:
-        return None
-    _, codes, _ = model._read(X)
-    shown = figure(model.fit_.columns, codes, np.asarray(scores, dtype=np.float64))
-    if shown is None:
-        return None
-    return parts.Section("categories", "Where the categories lie", figures=[shown])
 
 
 def _columns(model: Any) -> dict[str, str]:

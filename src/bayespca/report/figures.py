@@ -58,9 +58,6 @@ class Figure:
     layout: JsonObject
     height: int = 340
 
-    def drawing(self) -> JsonObject:
-        return {"data": self.data, "layout": self.layout, "height": self.height}
-
 
 def scatter(mode: str, x: object, y: object, name: str | None = None, **style: Any) -> JsonObject:
     """Points, lines, or both."""

@@ -13,7 +13,7 @@ from bayespca.arrays.types import Input
 from bayespca.estimators.wording import feature_names
 
 from . import parts
-from .figures import Figure, JsonObject, axis, bars, numbers, plain, scatter, shortened
+from .figures import Figure, axis, bars, numbers, plain, scatter, shortened
 from .pca import with_scores
 from .scores import Samples, read_scores
 
@@ -56,7 +56,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 
 def relevances(relevance: np.ndarray) -> Figure:
     names = [f"{h}" for h in range(1, relevance.size + 1)]
-    drawn = bars(names, numbers(relevance, 4), "@accent", "dimension %{x}: %{y}")
+    drawn = bars(names, numbers(relevance), "@accent", "dimension %{x}: %{y}")
     layout = {
         "xaxis": axis("dimension", type="category", showgrid=False),
         "yaxis": axis("relevance", rangemode="tozero"),
@@ -76,11 +76,25 @@ def curves(model: Any, names: list[str]) -> Figure:
     mean, std = (np.asarray(a, np.float64) for a in model.inverse_transform(line, return_std=True))
     span = np.ptp(mean, axis=0)
     chosen = np.argsort(-span, kind="stable")[: len(COLOURS)]
-    data = [
-        drawn
-        for color, j in zip(COLOURS, chosen, strict=False)
-        for drawn in _curve(line[:, 0], mean[:, j], std[:, j], names[j], color)
-    ]
+    x, data = line[:, 0], []
+    for color, j in zip(COLOURS, chosen, strict=False):
+        text = plain(shortened(names[j], LONGEST_NAME))
+        low, high = mean[:, j] - 2 * std[:, j], mean[:, j] + 2 * std[:, j]
+        band = scatter(
+            "lines",
+            numbers(np.concatenate([x, x[::-1]])),
+            numbers(np.concatenate([low, high[::-1]])),
+            fill="toself",
+            fillcolor=color,
+            opacity=0.12,
+            line={"width": 0},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        look = {"color": color, "width": 2}
+        hover = f"%{{y}}<extra>{text}</extra>"
+        y = numbers(mean[:, j])
+        data += [band, scatter("lines", numbers(x), y, text, line=look, hovertemplate=hover)]
     caption = "Lines are features at points along the first dimension, with others at their mean"
     if span.size > len(COLOURS):
         caption += f"; the {len(COLOURS)} of {span.size:,} that move most"
@@ -88,38 +102,5 @@ def curves(model: Any, names: list[str]) -> Figure:
         "xaxis": axis("dimension 1, in length scales"),
         "yaxis": axis("value of the feature"),
     }
-    return Figure(
-        "curves",
-        "Along the first dimension",
-        f"{caption}. Bands are two standard deviations of the functions.",
-        data,
-        layout,
-    )
-
-
-def _curve(
-    x: np.ndarray, mean: np.ndarray, std: np.ndarray, name: str, color: str
-) -> list[JsonObject]:
-    """The line of a feature, and the band of its uncertainty."""
-    text = plain(shortened(name, LONGEST_NAME))
-    around = np.concatenate([mean - 2 * std, (mean + 2 * std)[::-1]])
-    band = scatter(
-        "lines",
-        numbers(np.concatenate([x, x[::-1]]), 4),
-        numbers(around, 4),
-        fill="toself",
-        fillcolor=color,
-        opacity=0.12,
-        line={"width": 0},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    line = scatter(
-        "lines",
-        numbers(x, 4),
-        numbers(mean, 4),
-        text,
-        line={"color": color, "width": 2},
-        hovertemplate=f"%{{y}}<extra>{text}</extra>",
-    )
-    return [band, line]
+    caption += ". Bands are two standard deviations of the functions."
+    return Figure("curves", "Along the first dimension", caption, data, layout)

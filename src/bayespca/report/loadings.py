@@ -84,7 +84,7 @@ class Row:
 
     name: str
     bars: list[Bar]
-    noise: float | None
+    noise: float | None = None
 
 
 @dataclass(frozen=True)

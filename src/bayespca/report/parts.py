@@ -104,17 +104,35 @@ def content(
     strip: Strip | None = None,
     found: Directions | None = None,
     shares: Sequence[float] = (),
-    details: Mapping[str, str] | None = None,
+    details: Mapping[str, str],
+    facts: Mapping[str, str] | None = None,
 ) -> Content:
     """The page of a model from its account and sections; sections that are None are left out.
 
     `shares` are those of the components that are drawn, by default of those that are `found`.
+    `facts` and `details` are the lines of "how it was computed".
     """
     account = account or findings_of(model)
     shares = found.shares.tolist() if found else shares
     shown = [section for section in sections if section is not None]
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
+    if facts is None:
+        defaults = type(model)().get_params()
+        given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
+        options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        facts = {
+            "bayespca": f"version {__version__}",
+            "Data": account.size,
+            "Model": f"{type(model).__name__}({options})",
+            "Seed": "none" if model.random_state is None else str(model.random_state),
+        }
+        energy, steps = account.numbers["free_energy"], account.numbers["n_iter"]
+        if isfinite(energy):
+            facts["Free energy"] = f"{energy:,.6g} nats"
+        if steps:
+            unsettled = "" if account.numbers["converged"] else ", not settled"
+            facts["Steps"] = f"{steps:,}{unsettled}"
     return Content(
         name=type(model).__name__,
         size=account.size,
@@ -123,34 +141,18 @@ def content(
         tiles=[(fact.name, fact.value, fact.remark) for fact in account.facts],
         strip=strip,
         notes=account.notes,
-        facts=_facts(model, account) | dict(details or {}),
+        facts={**facts, **details},
         data={
-            "figures": {figure.id: figure.drawing() for figure in figures},
+            "figures": {
+                figure.id: {"data": figure.data, "layout": figure.layout, "height": figure.height}
+                for figure in figures
+            },
             "scores": points.drawing if points else None,
             "loadings": loadings.bars(found) if found else [],
             "shares": [percent(float(share)) for share in shares[:50]],
         },
         sections=shown,
     )
-
-
-def _facts(model: Any, account: Findings) -> dict[str, str]:
-    """The lines of "how it was computed"."""
-    defaults = type(model)().get_params()
-    given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
-    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    facts = {
-        "bayespca": f"version {__version__}",
-        "Data": account.size,
-        "Model": f"{type(model).__name__}({options})",
-        "Seed": "none" if model.random_state is None else str(model.random_state),
-    }
-    energy, steps = account.numbers["free_energy"], account.numbers["n_iter"]
-    if isfinite(energy):
-        facts["Free energy"] = f"{energy:,.6g} nats"
-    if steps:
-        facts["Steps"] = f"{steps:,}" + ("" if account.numbers["converged"] else ", not settled")
-    return facts
 
 
 # --- sections that several models have ---------------------------------------------------------

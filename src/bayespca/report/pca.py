@@ -22,7 +22,6 @@ from bayespca.estimators.wording import (
     percent,
     significant,
 )
-from bayespca.version import __version__
 
 from . import figures, loadings, parts, sentences
 from .figures import Figure
@@ -106,6 +105,8 @@ def content(
         ),
         strip=variance_strip(found.shares.tolist()),
         found=found,
+        details=details,
+        facts=sentences.computed(model, summary),
     )
     return replace(
         shown,
@@ -120,7 +121,6 @@ def content(
             ("of the variance", percent(summary.explained), left),
             ("noise", noise_level(summary), sentences.noise_unit(model)),
         ],
-        facts=sentences.computed(model, summary, __version__, details),
         glossary=sentences.GLOSSARY,
     )
 

@@ -40,13 +40,11 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     names = [str(item) for item in model.items_.tolist()]
     found = _tastes(model, names)
     drawn: Samples = {"sample_names": names, **samples, "scores": found.loadings.T}
-    points = read_scores(**drawn)
+    points, strengths = read_scores(**drawn), [_spectrum(model, found)]
     return parts.content(
         model,
         (
-            parts.Section(
-                "spectrum", "What ratings are made of", figures=[_spectrum(model, found)]
-            ),
+            parts.Section("spectrum", "What ratings are made of", figures=strengths),
             parts.dimensions(found, TASTE),
             parts.where("Where the items lie", points, "item"),
             parts.Section("items", "Which items are known well", figures=_items(model, names)),
@@ -139,34 +137,27 @@ def calibrated(found: Judged | None) -> parts.Section | None:
     """Section on the coverage of intervals and on mean ratings by prediction; None if too few."""
     if found is None or found.values.size < FEWEST:
         return None
-    return parts.Section(
-        "calibration",
-        "Whether predictions hold",
-        _about(found),
-        figures=[_holding(found), _groups(found)],
-    )
-
-
-def _about(found: Judged) -> str:
-    """Text on which ratings these are and what is approximate."""
-    n, fitted = found.values.size, found.n_fitted
-    count = f"{n:,} ratings"
+    n = found.values.size
+    text = f"{n:,} ratings"
     if n + found.n_alone < found.n_given:
-        count = f"{n:,} of {found.n_given:,} ratings, picked at random"
-    if not fitted:
-        return f"{count}, none of which was in the fit."
-    rest = n - fitted
-    other = "" if not rest else f" The {rest:,} that were not in the fit are predicted as they are."
-    if found.n_alone:
-        other += (
-            f" {found.n_alone:,} more are left out: more than half of their prediction rests on "
-            "themselves."
+        text = f"{n:,} of {found.n_given:,} ratings, picked at random"
+    if not found.n_fitted:
+        text += ", none of which was in the fit."
+    else:
+        text += (
+            ", each predicted from all the others. The model was not refitted: what a rating "
+            "taught it about its user and its item is subtracted from the posterior, while the "
+            "noise and the number of dimensions stay as they were found with it."
         )
-    return (
-        f"{count}, each predicted from all the others. The model was not refitted: what a rating "
-        "taught it about its user and its item is subtracted from the posterior, while the "
-        f"noise and the number of dimensions stay as they were found with it.{other}"
-    )
+        if rest := n - found.n_fitted:
+            text += f" The {rest:,} that were not in the fit are predicted as they are."
+        if found.n_alone:
+            text += (
+                f" {found.n_alone:,} more are left out: more than half of their prediction rests "
+                "on themselves."
+            )
+    figures = [_holding(found), _groups(found)]
+    return parts.Section("calibration", "Whether predictions hold", text, figures=figures)
 
 
 def holding(found: Judged, levels: FloatArray = LEVELS) -> FloatArray:
@@ -178,18 +169,10 @@ def holding(found: Judged, levels: FloatArray = LEVELS) -> FloatArray:
 def _holding(found: Judged) -> Figure:
     shares = holding(found)
     named = float(holding(found, np.array([0.9]))[0])
-    data = [
-        _promised([0, 1]),
-        scatter(
-            "lines+markers",
-            numbers(LEVELS),
-            numbers(shares),
-            "found",
-            line={"color": "@accent", "width": 1.5},
-            marker={"color": "@accent", "size": 7},
-            hovertemplate="intervals of %{x:.0%} hold %{y:.1%}<extra></extra>",
-        ),
-    ]
+    look = {"line": {"color": "@accent", "width": 1.5}, "marker": {"color": "@accent", "size": 7}}
+    hover = "intervals of %{x:.0%} hold %{y:.1%}<extra></extra>"
+    x, y = numbers(LEVELS), numbers(shares)
+    dots = scatter("lines+markers", x, y, "found", hovertemplate=hover, **look)
     layout = {
         "xaxis": axis("level of the interval", range=[0, 1], tickformat=".0%"),
         "yaxis": axis("ratings inside", range=[0, 1.03], tickformat=".0%"),
@@ -198,7 +181,7 @@ def _holding(found: Judged) -> Figure:
         f"Intervals of 90 % hold {100 * named:.1f} % of the ratings. Above the dashed "
         "line intervals are wider than need be, below it they promise too much."
     )
-    return Figure("holding", "How often intervals hold", caption, data, layout)
+    return Figure("holding", "How often intervals hold", caption, [_promised([0, 1]), dots], layout)
 
 
 def _promised(ends: Sequence[float]) -> JsonObject:
@@ -214,21 +197,19 @@ def _groups(found: Judged) -> Figure:
     given = np.array([found.values[part].mean() for part in parts])
     error = np.array([found.values[part].std() / sqrt(part.size) for part in parts])
     ends = [float(min(predicted.min(), given.min())), float(max(predicted.max(), given.max()))]
-    data = [
-        _promised(numbers(ends)),
-        scatter(
-            "markers",
-            numbers(predicted),
-            numbers(given),
-            "found",
-            error_y={"type": "data", "array": numbers(2 * error), "color": "@accent"},
-            marker={"color": "@accent", "size": 8},
-            hovertemplate="predicted %{x}, given %{y}<extra></extra>",
-        ),
-    ]
+    dots = scatter(
+        "markers",
+        numbers(predicted),
+        numbers(given),
+        "found",
+        error_y={"type": "data", "array": numbers(2 * error), "color": "@accent"},
+        marker={"color": "@accent", "size": 8},
+        hovertemplate="predicted %{x}, given %{y}<extra></extra>",
+    )
     layout = {"xaxis": axis("predicted"), "yaxis": axis("mean rating")}
     caption = (
         "Each dot is a tenth of the ratings, those with similar predictions: what was predicted, "
         "and what was given on average, with two standard errors."
     )
+    data = [_promised(numbers(ends)), dots]
     return Figure("groups", "Predictions and ratings", caption, data, layout)

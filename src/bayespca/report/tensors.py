@@ -138,13 +138,10 @@ def _noise(model: Any) -> parts.Section | None:
     drawn = []
     for n, variances in enumerate(model.slice_noise_variances_, start=1):
         std = np.sqrt(np.asarray(to_numpy(variances), dtype=np.float64))
-        dots = scatter(
-            "markers",
-            list(range(1, std.size + 1)),
-            numbers(std),
-            marker={"size": 7, "color": "@accent"},
-            hovertemplate="slice %{x}: %{y:.3g}<extra></extra>",
-        )
+        marker = {"size": 7, "color": "@accent"}
+        hover = "slice %{x}: %{y:.3g}<extra></extra>"
+        x, y = list(range(1, std.size + 1)), numbers(std)
+        dots = scatter("markers", x, y, marker=marker, hovertemplate=hover)
         layout = {
             "xaxis": axis(f"slice along mode {n}", showgrid=False),
             "yaxis": axis("noise", rangemode="tozero"),
