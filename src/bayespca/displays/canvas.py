@@ -69,6 +69,11 @@ def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     return ax
 
 
+def shades(low: str, high: str) -> Any:
+    """A colour map from one colour to another."""
+    return matplotlib("colors").LinearSegmentedColormap.from_list("shades", [low, high])
+
+
 def whole_numbers(axis: Axis, low: int, high: int) -> None:
     """Set ticks at round whole numbers from low to high."""
     locator = matplotlib("ticker").MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10])

@@ -140,16 +140,13 @@ class LatentDisplay(canvas.Display):
         labels = None if self.labels is None else self.labels[rows]
         flat, points = self.points.shape[1] == 2, self.points[rows]
         xy = points if flat else np.column_stack([rows, points[:, 0]])
-        palette = canvas.matplotlib("colors").LinearSegmentedColormap.from_list(
-            "uncertain", [KNOWN, UNKNOWN]
-        )
         last = self.grid[-1]
         across = (self.grid[0][0], self.grid[0][-1]) if flat else (-0.5, n - 0.5)
         # Logarithms make gaps between rows visible, whose spread is still far below the outside's.
         spread = np.log(np.maximum(self.spread, np.finfo(float).tiny))
         ax.imshow(
             spread.T if flat else spread[:, None],
-            cmap=palette,
+            cmap=canvas.shades(KNOWN, UNKNOWN),
             vmin=float(spread.min()),
             vmax=max(float(spread.max()), float(spread.min()) + LEAST_RANGE),
             extent=(*across, last[0], last[-1]),

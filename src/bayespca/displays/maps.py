@@ -191,9 +191,7 @@ class MissingnessDisplay(canvas.Display):
         n, p = self.shape
         ax.imshow(
             self.shares,
-            cmap=canvas.matplotlib("colors").LinearSegmentedColormap.from_list(
-                "holes", [canvas.FAINT, MISSING]
-            ),
+            cmap=canvas.shades(canvas.FAINT, MISSING),
             vmin=0,
             vmax=1,
             aspect="auto",
@@ -325,12 +323,9 @@ class ClustersDisplay(canvas.Display):
 
 
 def _image(ax: Axes, values: np.ndarray, colour: str, top: float, bottom: float) -> None:
-    colours = canvas.matplotlib("colors")
-    palette = colours.LinearSegmentedColormap.from_list("cluster", [ZERO, colour])
-    palette = palette.with_extremes(bad=HOLE)
     ax.imshow(
         np.ma.masked_invalid(values),
-        cmap=palette,
+        cmap=canvas.shades(ZERO, colour).with_extremes(bad=HOLE),
         vmin=0,
         vmax=1,
         interpolation="nearest",

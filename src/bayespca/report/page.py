@@ -35,8 +35,8 @@ PAGES = {
     "PCAMixture": "clusters.content",
     "BernoulliMixture": "clusters.content",
     "MatrixFactorization": "ratings.content",
-    "BayesianTucker": "tensors.content",
-    "MultiViewPCA": "views.content",
+    "BayesianTucker": "tables.content_of_tensor",
+    "MultiViewPCA": "tables.content_of_views",
 }
 
 

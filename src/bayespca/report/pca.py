@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
 from bayespca.estimators._halves import RULES, RankStability
 from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
@@ -25,7 +24,6 @@ from bayespca.estimators.wording import (
 
 from . import figures, loadings, parts, sentences
 from .figures import Figure
-from .loadings import Directions
 from .parts import Content, Section, Strip, StripPart, Tally, TallyRow
 from .scores import Samples, Scores, read_scores
 
@@ -238,13 +236,7 @@ def content_of_draws(
     model: Any, X: Input, samples: Samples, details: Mapping[str, str]
 ) -> parts.Content:
     """The page of a fitted `GibbsPCA`."""
-    shares = to_numpy(model.explained_variance_ratio_)
-    found = Directions(
-        to_numpy(model.components_),
-        to_numpy(model.components_std_),
-        shares,
-        feature_names(model),
-    )
+    found = loadings.directions(model, feature_names(model))
     points = read_scores(**with_scores(model, X, samples))
     counted = figures.rank_posterior(model)
     why = f"Why {model.n_components_}"
@@ -264,7 +256,7 @@ def content_of_draws(
             number,
             parts.every(found),
         ),
-        strip=variance_strip(shares.tolist()),
+        strip=variance_strip(found.shares.tolist()),
         found=found,
         details=chains | dict(details),
     )
