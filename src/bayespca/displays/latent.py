@@ -219,11 +219,11 @@ def relevances(estimator: AnyEstimator) -> np.ndarray:
     return np.asarray(readings.array(estimator.relevance_), dtype=np.float64)
 
 
-def around(values: np.ndarray, size: int = GRID) -> np.ndarray:
+def around(values: np.ndarray) -> np.ndarray:
     """Evenly spaced coordinates over the range of values, and a little beyond."""
     low, high = float(values.min()), float(values.max())
     more = MARGIN * (high - low) or 1.0
-    return np.linspace(low - more, high + more, size)
+    return np.linspace(low - more, high + more, GRID)
 
 
 def spread_on(

@@ -94,7 +94,12 @@ class ScreeDisplay(canvas.Display):
         """
         ax = canvas.axes(ax)
         shown = shown_indices(self.singular_values.size, self.rank)
-        levels = self._levels(shown)
+        # Positive values and lines that must be visible, without rounding errors.
+        values = np.r_[self.singular_values[shown], self.shrunk_singular_values]
+        largest = values.max(initial=0.0)
+        values = values[(values > 1e-6 * largest) | (values > 0.3 * self.noise_edge)]
+        lines = [line for line in (self.threshold, self.noise_edge) if 0 < line < np.inf]
+        levels = np.r_[values[values > 0], lines]
         if log == "auto":
             log = bool(levels.size and levels.max() > WIDE * levels.min())
         if log:
@@ -105,14 +110,14 @@ class ScreeDisplay(canvas.Display):
                 canvas.plain_numbers(ax.yaxis)
         size = 5 if shown.size <= 50 else 3.5
         kept, hollow = shown[shown < self.rank], {"markerfacecolor": "white", "zorder": 1.9}
-        for label, rows, values, colour, style in (
+        for label, rows, heights, colour, style in (
             ("kept", kept, self.singular_values, canvas.KEPT, {}),
             ("kept, shrunk", kept, self.shrunk_singular_values, canvas.KEPT, hollow),
             ("dropped", shown[shown >= self.rank], self.singular_values, canvas.DROPPED, {}),
         ):
             if rows.size:
                 look = {"color": colour, "markersize": size, **style}
-                ax.plot(rows + 1, values[rows], "o", label=label, **look)
+                ax.plot(rows + 1, heights[rows], "o", label=label, **look)
         if 0 < self.threshold < np.inf:
             ax.axhline(self.threshold, color=canvas.RULE, linewidth=1.2, label="threshold")
         if self.noise_edge > 0:
@@ -133,14 +138,6 @@ class ScreeDisplay(canvas.Display):
             canvas.corner_text(ax, f"{shown.size:,} of {self.n_values:,} values shown")
         canvas.legend(ax)
         return self._drawn(ax)
-
-    def _levels(self, shown: np.ndarray) -> np.ndarray:
-        """Positive values and lines that must be visible, without rounding errors."""
-        values = np.r_[self.singular_values[shown], self.shrunk_singular_values]
-        largest = values.max(initial=0.0)
-        values = values[(values > 1e-6 * largest) | (values > 0.3 * self.noise_edge)]
-        lines = [line for line in (self.threshold, self.noise_edge) if 0 < line < np.inf]
-        return np.r_[values[values > 0], lines]
 
 
 def shown_indices(n_known: int, rank: int) -> np.ndarray:
