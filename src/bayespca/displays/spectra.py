@@ -74,7 +74,9 @@ class ScreeDisplay(canvas.Display):
             singular_values=spectrum.singular_values * spectrum.scale,
             shrunk_singular_values=readings.array(estimator.shrunk_singular_values_),
             threshold=float(estimator.threshold_),
-            noise_edge=largest_singular_value(readings.noise_variance(estimator), spectrum.shape),
+            noise_edge=largest_singular_value(
+                float(estimator.posterior_.noise_variance), spectrum.shape
+            ),
             n_values=spectrum.full_rank,
             unit=readings.unit_of_data(estimator),
         )
@@ -209,7 +211,7 @@ class SpectrumDensityDisplay(canvas.Display):
         status = getattr(estimator, "status_", ())
         if "noise-free" in status or "all-zero" in status:
             raise ValueError("the data have no noise, so there is no density to compare with.")
-        variance = readings.noise_variance(estimator)
+        variance = float(estimator.posterior_.noise_variance)
         if not SMALLEST < variance < np.inf:
             raise ValueError(
                 "squares of these data leave the range of floating-point numbers: fit them divided "

@@ -17,7 +17,7 @@ from bayespca.estimators.wording import MINUS, feature_names, percent, plural, s
 from . import parts
 from .figures import Figure, axis, bars, numbers
 from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
-from .scores import Samples, read_scores
+from .scores import Samples
 
 # Most clusters shown as cards, columns of the table of means, and axes for the plot of samples.
 CARDS, COLUMNS, AXES = 12, 10, 5
@@ -162,7 +162,7 @@ def _where(
     scores, shares = U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
     labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
     known: Samples = {"labels": labels, "labels_name": "cluster", **samples, "scores": scores}
-    section = parts.where("Where the samples lie", read_scores(**known))
+    section = parts.where(known)
     return section, shares
 
 

@@ -32,8 +32,7 @@ from .figures import (
     shortened,
 )
 from .loadings import Directions
-from .pca import with_scores
-from .scores import MAX_GROUPS, Samples, read_scores
+from .scores import MAX_GROUPS, Samples, with_scores
 
 # Most columns of a kind, and most levels of a column, that are listed.
 MOST_NAMED, MOST_LEVELS = 30, 8
@@ -67,7 +66,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     of = "of the variance of natural parameters"
     found = Directions(W, np.zeros_like(W), shares, names, of=of)
     samples = with_scores(model, X, samples)
-    points, plane = read_scores(**samples), None
+    plane = None
     if X is not None and samples.get("scores") is not None:
         _, codes, _ = model._read(X)
         drawn = figure(model.fit_.columns, codes, np.asarray(samples["scores"], dtype=np.float64))
@@ -78,7 +77,7 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
         (
             parts.dimensions(found, PATTERN),
             plane,
-            parts.where("Where the samples lie", points),
+            parts.where(samples),
             parts.every(found),
             parts.search(model),
         ),
@@ -216,7 +215,6 @@ def content_of_bits(
     W = to_numpy(model.components_)
     shares = variance / variance.sum() if variance.size else variance
     found = Directions(W, np.zeros_like(W), shares, names, of="of the variance of logits")
-    points = read_scores(**with_scores(model, X, samples))
     ones = 1 / (1 + np.exp(-np.asarray(to_numpy(model.mean_), dtype=np.float64)))
     caption = "Each dot is the probability of 1 in a row whose scores are 0"
     some = order = np.argsort(-ones, kind="stable")
@@ -231,7 +229,7 @@ def content_of_bits(
         model,
         (
             parts.dimensions(found, PATTERN_OF_BITS),
-            parts.where("Where the samples lie", points),
+            parts.where(with_scores(model, X, samples)),
             parts.Section("ones", "How probable ones are", figures=[drawn]),
             parts.every(found),
             parts.search(model),

@@ -14,8 +14,7 @@ from bayespca.estimators.wording import feature_names
 
 from . import parts
 from .figures import Figure, axis, bars, numbers, plain, scatter, shortened
-from .pca import with_scores
-from .scores import Samples, read_scores
+from .scores import Samples, with_scores
 
 # Colours of curves, one for each feature, and number of points along a dimension.
 COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
@@ -32,9 +31,8 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     """The page of a fitted `GPLVM`; without X and scores, it shows the rows of the fit."""
     if X is None and samples.get("scores") is None:
         samples = {**samples, "scores": model.embedding_, "scores_std": model.embedding_std_}
-    points = read_scores(**with_scores(model, X, samples))
-    where = parts.where("The latent space", points)
-    if points is not None and where is not None and points.n_components > 1:
+    where = parts.where(with_scores(model, X, samples), "The latent space")
+    if where and where.points and where.points.n_components > 1:
         where = replace(where, sentence=f"Each dot is one sample. {SPACE}")
     relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
     return parts.content(

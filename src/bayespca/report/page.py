@@ -24,7 +24,7 @@ from bayespca.estimators.wording import percent, plural, significant
 from bayespca.io.writing import replacing
 
 from . import pca
-from .scores import Samples
+from .scores import Samples, with_scores
 
 # Module and function of the page of a model, by the name of its class.
 PAGES = {
@@ -116,7 +116,7 @@ def render(
     )
     templates.filters |= {"percent": percent, "significant": significant, "plural": plural}
     if hasattr(model, "spectrum_"):
-        samples = pca.with_scores(model, X, samples)
+        samples = with_scores(model, X, samples)
         shown = pca.content(
             model,
             samples,

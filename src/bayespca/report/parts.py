@@ -15,7 +15,7 @@ from bayespca.version import __version__
 from . import loadings
 from .figures import Figure, JsonObject, trace
 from .loadings import Card, Directions, LoadingsTable
-from .scores import Scores
+from .scores import Samples, Scores, read_scores
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,11 @@ def every(found: Directions) -> Section | None:
     return Section("features", f"Every {found.row}", table=table, bars=len(found.loadings) > 0)
 
 
-def where(title: str, points: Scores | None, noun: str = "sample") -> Section | None:
+def where(
+    samples: Samples, title: str = "Where the samples lie", noun: str = "sample"
+) -> Section | None:
     """Section with the positions of samples; None if there is nothing to draw."""
+    points = read_scores(**samples)
     if points is None:
         return None
     text = f"Each dot is one {noun}; those near each other are alike."

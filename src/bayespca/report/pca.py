@@ -25,7 +25,7 @@ from bayespca.estimators.wording import (
 from . import figures, loadings, parts, sentences
 from .figures import Figure
 from .parts import Content, Section, Strip, StripPart, Tally, TallyRow
-from .scores import Samples, Scores, read_scores
+from .scores import Samples, Scores, read_scores, with_scores
 
 # How tables like the data come about.
 DRAWN = (
@@ -126,14 +126,6 @@ def content(
 def _linked(*drawn: Figure | None) -> list[Figure]:
     """The figures that have something to show, with links to the glossary in their captions."""
     return [replace(figure, caption=sentences.linked(figure.caption)) for figure in drawn if figure]
-
-
-def with_scores(model: FittedPCA, X: Input, samples: Samples) -> Samples:
-    """The samples, with the scores of X unless scores are given."""
-    if X is None or samples.get("scores") is not None:
-        return samples
-    scores, std = model.transform(X, return_std=True)
-    return {**samples, "scores": scores, "scores_std": std}
 
 
 def variance_strip(shares: Sequence[float]) -> Strip | None:
@@ -237,7 +229,6 @@ def content_of_draws(
 ) -> parts.Content:
     """The page of a fitted `GibbsPCA`."""
     found = loadings.directions(model, feature_names(model))
-    points = read_scores(**with_scores(model, X, samples))
     counted = figures.rank_posterior(model)
     why = f"Why {model.n_components_}"
     worst = max(float(np.max(value)) for value in model.r_hat_.values() if np.size(value))
@@ -252,7 +243,7 @@ def content_of_draws(
         model,
         (
             parts.dimensions(found, MIXTURE.format("")),
-            parts.where("Where the samples lie", points),
+            parts.where(with_scores(model, X, samples)),
             number,
             parts.every(found),
         ),

@@ -19,7 +19,7 @@ from bayespca.estimators.wording import percent
 from . import parts
 from .figures import MAX_ROWS, MAX_STEMS, Figure, JsonObject, axis, bars, levels, numbers, scatter
 from .loadings import Directions
-from .scores import Samples, read_scores
+from .scores import Samples
 
 # Levels of the intervals that are drawn; the caption gives 90 %.
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
@@ -40,13 +40,13 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     names = [str(item) for item in model.items_.tolist()]
     found = _tastes(model, names)
     drawn: Samples = {"sample_names": names, **samples, "scores": found.loadings.T}
-    points, strengths = read_scores(**drawn), [_spectrum(model, found)]
+    strengths = [_spectrum(model, found)]
     return parts.content(
         model,
         (
             parts.Section("spectrum", "What ratings are made of", figures=strengths),
             parts.dimensions(found, TASTE),
-            parts.where("Where the items lie", points, "item"),
+            parts.where(drawn, "Where the items lie", "item"),
             parts.Section("items", "Which items are known well", figures=_items(model, names)),
             None if X is None else calibrated(judged(model, X)),
             parts.every(found),

@@ -19,8 +19,7 @@ from bayespca.estimators.wording import percent, plural
 from . import parts
 from .figures import Figure, JsonObject, axis, bars, numbers, plain, scatter, shortened
 from .loadings import Directions
-from .pca import with_scores
-from .scores import Samples, read_scores
+from .scores import Samples, with_scores
 
 # Most lines that can be told apart, and most cells of the core along a side that can be seen.
 LINES, CORE = 6, 60
@@ -184,7 +183,6 @@ def content_of_views(
     shares = explained.mean(axis=1)
     names = loading_names(model)
     found = Directions(W, np.zeros_like(W), shares, names, of="of the tables, on average")
-    points = read_scores(**with_scores(model, X, samples))
     figure = _pattern(explained, model.active_, [str(name) for name in model.view_names_])
     cells = parts.Section("pattern", "Which factor is in which table", PATTERN, figures=[figure])
     return parts.content(
@@ -192,7 +190,7 @@ def content_of_views(
         (
             cells if len(W) else None,
             parts.dimensions(found, FACTOR),
-            parts.where("Where the samples lie", points),
+            parts.where(with_scores(model, X, samples)),
             parts.every(found),
             parts.search(model),
         ),
