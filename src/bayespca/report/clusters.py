@@ -70,7 +70,7 @@ class Clusters:
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `PCAMixture` or `BernoulliMixture`."""
     found = _clusters(model)
-    account, lead, where, sure = findings_of(model), "", None, None
+    account, where, sure = findings_of(model), None, None
     weights = [
         parts.StripPart(str(k + 1), float(w), f"cluster {k + 1}")
         for k, w in enumerate(found.weights)
@@ -82,13 +82,13 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
         account = replace(account, size=f"{plural(len(probability), 'sample')} × {account.size}")
         if len(found.weights) > 1:
             share = percent(float((probability.max(axis=1) >= SURE).mean()))
-            lead = f"{share} of the rows are in their cluster with a probability of at least 90 %."
+            more = f"{share} of the rows are in their cluster with a probability of at least 90 %."
+            account = replace(account, lead=f"{account.lead} {more}".strip())
             sure = _sure(probability)
     return parts.content(
         model,
-        (_cards(found), where, sure, _table(found), parts.search(model)),
+        (_cards(found), where, sure, _table(found)),
         account=account,
-        lead=lead,
         strip=parts.Strip(weights, "Share of the rows in each cluster", "The rows, by cluster."),
         shares=shares,
         details=details,

@@ -278,7 +278,7 @@ def feature_axis(names: Sequence[str]) -> JsonObject:
 
 def trace(model: FittedPCA) -> Figure | None:
     """Figure of the free energy after each step; None if there were no steps."""
-    steps = model.trace_
+    steps = getattr(model, "trace_", None)
     if steps is None or len(steps) < 2:
         return None
     energy = np.asarray(steps.free_energy)

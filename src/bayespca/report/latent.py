@@ -45,7 +45,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
                 figures=[relevances(relevance), curves(model, feature_names(model))],
             ),
             where,
-            parts.search(model),
         ),
         shares=(relevance / relevance.sum()).tolist(),
         details=details,

@@ -100,21 +100,29 @@ def content(
     sections: Sequence[Section | None],
     *,
     account: Findings | None = None,
-    lead: str = "",
     strip: Strip | None = None,
     found: Directions | None = None,
     shares: Sequence[float] = (),
     details: Mapping[str, str],
     facts: Mapping[str, str] | None = None,
+    noise: Sequence[Figure] = (),
 ) -> Content:
     """The page of a model from its account and sections; sections that are None are left out.
 
-    `shares` are those of the components that are drawn, by default of those that are `found`.
-    `facts` and `details` are the lines of "how it was computed".
+    They are followed by all loadings of the components that are `found`, and by figures of `noise`
+    and of the search. `shares` are those of the components that are drawn, by default of those
+    found. `facts` and `details` are the lines of "how it was computed".
     """
     account = account or findings_of(model)
     shares = found.shares.tolist() if found else shares
     shown = [section for section in sections if section is not None]
+    if found and (table := loadings.table(found)):
+        has_bars = len(found.loadings) > 0
+        shown.append(Section("features", f"Every {found.row}", table=table, bars=has_bars))
+    search = trace(model)
+    if noise or search:
+        title = "Where the noise is" if noise else "The search"
+        shown.append(Section("more", title, figures=[*noise, *([search] if search else [])]))
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
     if facts is None:
@@ -137,7 +145,7 @@ def content(
         name=type(model).__name__,
         size=account.size,
         headline=account.headline,
-        lead=" ".join(filter(None, (account.lead, lead))),
+        lead=account.lead,
         tiles=[(fact.name, fact.value, fact.remark) for fact in account.facts],
         strip=strip,
         notes=account.notes,
@@ -168,14 +176,6 @@ def dimensions(found: Directions, text: str, back: Sequence[str] = ()) -> Sectio
     return Section("dimensions", "What the dimensions are", text, cards=cards)
 
 
-def every(found: Directions) -> Section | None:
-    """Section with the loadings of all features as a figure and a table; None without any."""
-    table = loadings.table(found)
-    if table is None:
-        return None
-    return Section("features", f"Every {found.row}", table=table, bars=len(found.loadings) > 0)
-
-
 def where(
     samples: Samples, title: str = "Where the samples lie", noun: str = "sample"
 ) -> Section | None:
@@ -191,9 +191,3 @@ def where(
     if points.n_points < points.n_samples:
         text += f" {points.n_points:,} of {points.n_samples:,} are drawn, picked at random."
     return Section("samples", title, points=points, sentence=text)
-
-
-def search(model: Any) -> Section | None:
-    """Section with the course of the iteration; None if there was none."""
-    figure = trace(model)
-    return None if figure is None else Section("more", "The search", figures=[figure])

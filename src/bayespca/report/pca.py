@@ -83,28 +83,21 @@ def content(
         tallies=[tally for tally in tallies if tally],
         remark=remark,
     )
-    unequal = _linked(
+    noise = _linked(
         figures.noise_of_features(model, names),
         figures.noise_of_samples(model, samples.get("sample_names")),
         figures.noise_of_cells(model, names, samples.get("sample_names")),
     )
-    title = "Where the noise is" if unequal else "The search"
-    more = Section("more", title, figures=[*unequal, *_linked(figures.trace(model))])
     sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
     left = f"explained; {percent(1 - summary.explained)} is left"
     shown = parts.content(
         model,
-        (
-            dimensions,
-            where if points or about else None,
-            number,
-            parts.every(found),
-            more if more.figures else None,
-        ),
+        (dimensions, where if points or about else None, number),
         strip=variance_strip(found.shares.tolist()),
         found=found,
         details=details,
         facts=sentences.computed(model, summary),
+        noise=noise,
     )
     return replace(
         shown,
@@ -245,7 +238,6 @@ def content_of_draws(
             parts.dimensions(found, MIXTURE.format("")),
             parts.where(with_scores(model, X, samples)),
             number,
-            parts.every(found),
         ),
         strip=variance_strip(found.shares.tolist()),
         found=found,

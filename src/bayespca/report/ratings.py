@@ -49,8 +49,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
             parts.where(drawn, "Where the items lie", "item"),
             parts.Section("items", "Which items are known well", figures=_items(model, names)),
             None if X is None else calibrated(judged(model, X)),
-            parts.every(found),
-            parts.search(model),
         ),
         found=found,
         details=details,

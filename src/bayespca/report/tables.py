@@ -56,7 +56,6 @@ def content_of_tensor(
             None if empty else _core(core),
             parts.Section("factors", "What the components are", figures=drawn) if drawn else None,
             _noise(model),
-            parts.search(model),
         ),
         details=details,
     )
@@ -191,8 +190,6 @@ def content_of_views(
             cells if len(W) else None,
             parts.dimensions(found, FACTOR),
             parts.where(with_scores(model, X, samples)),
-            parts.every(found),
-            parts.search(model),
         ),
         found=found,
         details=details,
