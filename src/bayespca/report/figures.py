@@ -307,51 +307,46 @@ def trace(model: FittedPCA) -> Figure | None:
 # --- noise -------------------------------------------------------------------------------------
 
 
-def noise_of_features(model: FittedPCA, names: Sequence[str]) -> Figure | None:
-    """Figure of the noise of each feature, noisiest first; None if all have the same."""
-    variances = feature_noise(model)
-    if variances is None:
-        return None
-    std = np.sqrt(variances)
-    order, some = _first(std, MAX_FEATURES, "noisiest")
-    caption = f"Each dot is the noise that was found in one feature, as a standard deviation{some}."
-    return levels("noise", "Noise of each feature", caption, std[order], [names[j] for j in order])
+def noise(model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None) -> list[Figure]:
+    """Figures of the noise of features and of the noisiest samples, if it differs, and of the cells
+    that are most probably outliers.
+    """
+    drawn, variances, probability = [], feature_noise(model), outlier_probability(model)
+    if variances is not None:
+        std = np.sqrt(variances)
+        order, some = _first(std, MAX_FEATURES, "noisiest")
+        shown = [names[j] for j in order]
+        text = "Each dot is the noise that was found in one feature, as a standard deviation"
+        drawn.append(levels("noise", "Noise of each feature", f"{text}{some}.", std[order], shown))
+    if probability is None:
+        return drawn
+    named = samples if samples is not None and len(samples) == len(probability) else None
 
+    def row(i: int) -> str:
+        return f"row {i + 1}" if named is None else str(named[i])
 
-def noise_of_samples(model: FittedPCA, names: Sequence[object] | None) -> Figure | None:
-    """Figure of the noise of the noisiest samples; None if all have the same."""
-    probability = outlier_probability(model)
-    if probability is None or not noise_model(model).rows:
-        return None
-    std = np.sqrt(np.asarray(to_numpy(model.sample_noise_variance_), dtype=np.float64))
-    order, some = _first(std, MAX_ROWS, "noisiest")
-    rows = [_row(names, i, std.size) for i in order.tolist()]
-    caption = (
-        f"Each dot is the noise of one sample, as a standard deviation{some}. The number beside it "
-        "is the probability that the sample is an outlier: that its noise is more than three times "
-        "as large as usual."
-    )
-    return levels("samples", "Noisiest samples", caption, std[order], rows, probability[order])
-
-
-def noise_of_cells(
-    model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None
-) -> Figure | None:
-    """Figure of the cells that are most probably outliers; None without noise of cells."""
-    probability = outlier_probability(model)
-    if probability is None or probability.ndim != 2:
-        return None
-    n, p = probability.shape
-    order, some = _first(probability.reshape(-1), MAX_ROWS, "likeliest", above=0.0)
-    if not order.size:
-        return None
-    cells = [f"{names[c % p]}, {_row(samples, c // p, n)}" for c in order.tolist()]
-    caption = (
-        "Each dot is a cell; its place is the probability that its noise is more than three times "
-        f"as large as usual{some}. Such cells count for little."
-    )
-    drawn = levels("cells", "Outlying cells", caption, probability.reshape(-1)[order], cells)
-    drawn.layout["xaxis"] = axis("probability", range=[0, 1.05])
+    if noise_model(model).rows:
+        std = np.sqrt(np.asarray(to_numpy(model.sample_noise_variance_), dtype=np.float64))
+        order, some = _first(std, MAX_ROWS, "noisiest")
+        shown = [row(i) for i in order.tolist()]
+        text = (
+            f"Each dot is the noise of one sample, as a standard deviation{some}. The number "
+            "beside it is the probability that the sample is an outlier: that its noise is more "
+            "than three times as large as usual."
+        )
+        likely = probability[order]
+        drawn.append(levels("samples", "Noisiest samples", text, std[order], shown, likely))
+    if probability.ndim == 2:
+        flat, p = probability.reshape(-1), len(names)
+        order, some = _first(flat, MAX_ROWS, "likeliest", above=0.0)
+        shown = [f"{names[c % p]}, {row(c // p)}" for c in order.tolist()]
+        text = (
+            "Each dot is a cell; its place is the probability that its noise is more than three "
+            f"times as large as usual{some}. Such cells count for little."
+        )
+        if order.size:
+            drawn.append(levels("cells", "Outlying cells", text, flat[order], shown))
+            drawn[-1].layout["xaxis"] = axis("probability", range=[0, 1.05])
     return drawn
 
 
@@ -363,11 +358,6 @@ def _first(
     order = order[values[order] > above]
     left = order.size < values.size
     return order, f"; the {order.size} {which} of {values.size:,}" if left else ""
-
-
-def _row(names: Sequence[object] | None, i: int, n: int) -> str:
-    """The name of a row, or its number if not all rows have names."""
-    return f"row {i + 1}" if names is None or len(names) != n else str(names[i])
 
 
 def levels(

@@ -83,11 +83,7 @@ def content(
         tallies=[tally for tally in tallies if tally],
         remark=remark,
     )
-    noise = _linked(
-        figures.noise_of_features(model, names),
-        figures.noise_of_samples(model, samples.get("sample_names")),
-        figures.noise_of_cells(model, names, samples.get("sample_names")),
-    )
+    noise = _linked(*figures.noise(model, names, samples.get("sample_names")))
     sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
     left = f"explained; {percent(1 - summary.explained)} is left"
     shown = parts.content(

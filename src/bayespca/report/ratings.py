@@ -158,15 +158,10 @@ def calibrated(found: Judged | None) -> parts.Section | None:
     return parts.Section("calibration", "Whether predictions hold", text, figures=figures)
 
 
-def holding(found: Judged, levels: FloatArray = LEVELS) -> FloatArray:
-    """Share of the ratings within the central interval of each level, mean ± √2 erf⁻¹(p)·std."""
-    distance = np.abs(found.values - found.mean) / found.std
-    return np.array([np.mean(distance <= sqrt(2) * erfinv(p)) for p in levels.tolist()])
-
-
 def _holding(found: Judged) -> Figure:
-    shares = holding(found)
-    named = float(holding(found, np.array([0.9]))[0])
+    """Figure of the share of ratings in central intervals of each level, mean ± √2 erf⁻¹(p)·std."""
+    distance = np.abs(found.values - found.mean) / found.std
+    shares = np.array([np.mean(distance <= sqrt(2) * erfinv(p)) for p in LEVELS.tolist()])
     look = {"line": {"color": "@accent", "width": 1.5}, "marker": {"color": "@accent", "size": 7}}
     hover = "intervals of %{x:.0%} hold %{y:.1%}<extra></extra>"
     x, y = numbers(LEVELS), numbers(shares)
@@ -176,8 +171,8 @@ def _holding(found: Judged) -> Figure:
         "yaxis": axis("ratings inside", range=[0, 1.03], tickformat=".0%"),
     }
     caption = (
-        f"Intervals of 90 % hold {100 * named:.1f} % of the ratings. Above the dashed "
-        "line intervals are wider than need be, below it they promise too much."
+        f"Intervals of 90 % hold {100 * float(shares[LEVELS == 0.9][0]):.1f} % of the ratings. "
+        "Above the dashed line intervals are wider than need be, below it they promise too much."
     )
     return Figure("holding", "How often intervals hold", caption, [_promised([0, 1]), dots], layout)
 
