@@ -78,8 +78,16 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     shares: list[float] = []
     if X is not None:
         probability = np.asarray(model.predict_proba(X), dtype=np.float64)
-        where, shares = _where(model, X, probability, samples)
         account = replace(account, size=f"{plural(len(probability), 'sample')} × {account.size}")
+        # Rows in the plane of largest variance, coloured by cluster.
+        filled = np.asarray(model.impute(X), dtype=np.float64)
+        U, gamma, _ = np.linalg.svd(filled - filled.mean(axis=0), full_matrices=False)
+        k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
+        total = float((gamma**2).sum()) or 1.0
+        shares = [float(g**2 / total) for g in gamma[:k]]
+        labels = [f"cluster {c + 1}" for c in probability.argmax(axis=1)]
+        known: Samples = {"labels": labels, "labels_name": "cluster", **samples}
+        where = parts.where({**known, "scores": U[:, :k] * gamma[:k]})
         if len(found.weights) > 1:
             share = percent(float((probability.max(axis=1) >= SURE).mean()))
             more = f"{share} of the rows are in their cluster with a probability of at least 90 %."
@@ -115,9 +123,6 @@ def _clusters(model: Any) -> Clusters:
     return Clusters(means, np.zeros_like(means), weights, unit, names, remarks, is_binary=False)
 
 
-# --- what the clusters are ---------------------------------------------------------------------
-
-
 def _cards(found: Clusters) -> parts.Section:
     K, cards = len(found.weights), []
     for k, w in enumerate(found.weights[:CARDS]):
@@ -146,24 +151,6 @@ def _table(found: Clusters) -> parts.Section:
     numbered = [k + 1 for k in shown]
     table = LoadingsTable(rows, numbered, len(found.names), K, title, column="cluster")
     return parts.Section("features", "Every feature", table=table)
-
-
-# --- which rows are in them --------------------------------------------------------------------
-
-
-def _where(
-    model: Any, X: Input, probability: FloatArray, samples: Samples
-) -> tuple[parts.Section | None, list[float]]:
-    """Section with rows in the plane of largest variance, coloured by cluster; and axis shares."""
-    filled = np.asarray(model.impute(X), dtype=np.float64)
-    U, gamma, _ = np.linalg.svd(filled - filled.mean(axis=0), full_matrices=False)
-    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
-    total = float((gamma**2).sum()) or 1.0
-    scores, shares = U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
-    labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
-    known: Samples = {"labels": labels, "labels_name": "cluster", **samples, "scores": scores}
-    section = parts.where(known)
-    return section, shares
 
 
 def _sure(probability: FloatArray) -> parts.Section:

@@ -43,6 +43,8 @@ MAX_STEMS = 60
 MIN_FOR_DENSITY = 10
 # Most dots that can be told apart, and most rows worth showing.
 MAX_FEATURES, MAX_ROWS = 40, 20
+# Colours of lines; with more of them, lines cannot be told apart.
+COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
 # The axis is logarithmic if the largest value is above this multiple of the smallest.
 WIDE = 30.0
 

@@ -13,11 +13,10 @@ from bayespca.arrays.types import Input
 from bayespca.estimators.wording import feature_names
 
 from . import parts
-from .figures import Figure, axis, bars, numbers, plain, scatter, shortened
+from .figures import COLOURS, Figure, axis, bars, numbers, plain, scatter, shortened
 from .scores import Samples, with_scores
 
-# Colours of curves, one for each feature, and number of points along a dimension.
-COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
+# Points along a dimension.
 STEPS = 41
 LONGEST_NAME = 24
 
@@ -35,23 +34,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     if where and where.points and where.points.n_components > 1:
         where = replace(where, sentence=f"Each dot is one sample. {SPACE}")
     relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
-    return parts.content(
-        model,
-        (
-            parts.Section(
-                "dimensions",
-                "What the dimensions do",
-                "Dimensions bend: along one of them features rise and fall again.",
-                figures=[relevances(relevance), curves(model, feature_names(model))],
-            ),
-            where,
-        ),
-        shares=(relevance / relevance.sum()).tolist(),
-        details=details,
-    )
-
-
-def relevances(relevance: np.ndarray) -> Figure:
     names = [f"{h}" for h in range(1, relevance.size + 1)]
     drawn = bars(names, numbers(relevance), "@accent", "dimension %{x}: %{y}")
     layout = {
@@ -62,7 +44,15 @@ def relevances(relevance: np.ndarray) -> Figure:
         "Each bar is the variance of a dimension in units of its squared length scale: near 0, the "
         "data are straight along it and move little; above 1, they bend."
     )
-    return Figure("relevance", "How much each dimension matters", caption, [drawn], layout)
+    matters = Figure("relevance", "How much each dimension matters", caption, [drawn], layout)
+    dimensions = parts.Section(
+        "dimensions",
+        "What the dimensions do",
+        "Dimensions bend: along one of them features rise and fall again.",
+        figures=[matters, curves(model, feature_names(model))],
+    )
+    shares = (relevance / relevance.sum()).tolist()
+    return parts.content(model, (dimensions, where), shares=shares, details=details)
 
 
 def curves(model: Any, names: list[str]) -> Figure:

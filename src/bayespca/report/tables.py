@@ -17,17 +17,16 @@ from bayespca.estimators._mixed_views import loading_names
 from bayespca.estimators.wording import percent, plural
 
 from . import parts
-from .figures import Figure, JsonObject, axis, bars, numbers, plain, scatter, shortened
+from .figures import COLOURS, Figure, JsonObject, axis, bars, numbers, plain, scatter, shortened
 from .loadings import Directions
 from .scores import Samples, with_scores
 
-# Most lines that can be told apart, and most cells of the core along a side that can be seen.
-LINES, CORE = 6, 60
+# Most cells of the core along a side that can be seen.
+CORE = 60
 # Most labels that fit below the core.
 TICKS = 12
 LONGEST_NAME = 24
 HEIGHT_OF_ROW, HEIGHT_AROUND = 34, 110
-COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
 
 PATTERN = (
     "A factor in several tables shows what they have in common. Numbers are shares of the variance "
@@ -72,7 +71,7 @@ def _ranks(ratios: list[FloatArray]) -> parts.Section:
             f"component {h + 1}: %{{y:.1%}}",
             extra="%{x}",
             name=f"component {h + 1}",
-            showlegend=h < LINES,
+            showlegend=h < len(COLOURS),
         )
         for h in range(most)
     ]
@@ -126,7 +125,7 @@ def _core(core: FloatArray) -> parts.Section:
 
 
 def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
-    shown = min(LINES, U.shape[1])
+    shown = min(len(COLOURS), U.shape[1])
     data = [
         scatter(
             "lines+markers" if len(U) <= 60 else "lines",
