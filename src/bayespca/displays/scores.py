@@ -360,30 +360,26 @@ def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
 
 
 def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
-    """Places for names near the tips of arrows, at least `height` apart vertically on each side."""
+    """Places for names near the tips of arrows, at least `height` apart vertically on each side.
+
+    They are the closest ones in least squares. After subtraction of height·index this is isotonic
+    regression: pool neighbours that are out of order, and set each pool to its mean.
+    """
     places = np.array(tips, dtype=np.float64)
     for side in (tips[:, 0] >= 0, tips[:, 0] < 0):
         rows = np.flatnonzero(side)
         rows = rows[np.argsort(tips[rows, 1], kind="stable")]
-        places[rows, 1] = _separated(tips[rows, 1], height)
+        steps = height * np.arange(rows.size)
+        pools: list[tuple[float, int]] = []
+        for value in tips[rows, 1] - steps:
+            mean, size = float(value), 1
+            while pools and pools[-1][0] > mean:
+                below, n = pools.pop()
+                mean, size = (below * n + mean * size) / (n + size), n + size
+            pools.append((mean, size))
+        levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
+        places[rows, 1] = levels + steps
     return places
-
-
-def _separated(y: np.ndarray, gap: float) -> np.ndarray:
-    """The increasing numbers closest to y in least squares, at least `gap` apart.
-
-    After subtraction of gap·index this is isotonic regression: pool neighbours that are out of
-    order, and set each pool to its mean.
-    """
-    pools: list[tuple[float, int]] = []
-    for value in y - gap * np.arange(y.size):
-        mean, size = float(value), 1
-        while pools and pools[-1][0] > mean:
-            below, n = pools.pop()
-            mean, size = (below * n + mean * size) / (n + size), n + size
-        pools.append((mean, size))
-    levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
-    return levels + gap * np.arange(y.size)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
