@@ -143,7 +143,7 @@ def render(
         "source": source,
         "style": _asset("style.css"),
         "script": _asset("page.js"),
-        "data": to_json(shown.data),
+        "json": to_json(shown.data),
         "plotly": plotly,
     }
     page = templates.get_template("page.html.j2").render(vars(shown) | about)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from bayespca.estimators.findings import Findings, findings_of
 from bayespca.estimators.wording import percent
-from bayespca.spectrum.records import Advice
 from bayespca.version import __version__
 
 from . import loadings
@@ -75,30 +74,26 @@ class Section:
     points: Scores | None = None
     sentence: str = ""
     table: LoadingsTable | None = None
-    bars: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """The content of a page; `data` are for the script."""
+    """The content of a page: `facts` say how it was computed, `data` are for the script."""
 
     name: str
-    size: str
-    headline: str
-    lead: str
-    tiles: Sequence[tuple[str, str, str]]
+    account: Findings
     strip: Strip | None
-    notes: Sequence[Advice]
     facts: Mapping[str, str]
     data: JsonObject
     sections: Sequence[Section]
-    glossary: Mapping[str, str] = field(default_factory=dict)
+    glossary: Mapping[str, str]
 
 
 def content(
     model: Any,
     sections: Sequence[Section | None],
     *,
+    name: str | None = None,
     account: Findings | None = None,
     strip: Strip | None = None,
     found: Directions | None = None,
@@ -106,6 +101,7 @@ def content(
     details: Mapping[str, str],
     facts: Mapping[str, str] | None = None,
     noise: Sequence[Figure] = (),
+    glossary: Mapping[str, str] | None = None,
 ) -> Content:
     """The page of a model from its account and sections; sections that are None are left out.
 
@@ -117,8 +113,7 @@ def content(
     shares = found.shares.tolist() if found else shares
     shown = [section for section in sections if section is not None]
     if found and (table := loadings.table(found)):
-        has_bars = len(found.loadings) > 0
-        shown.append(Section("features", f"Every {found.row}", table=table, bars=has_bars))
+        shown.append(Section("features", f"Every {found.row}", table=table))
     search = trace(model)
     if noise or search:
         title = "Where the noise is" if noise else "The search"
@@ -142,13 +137,9 @@ def content(
             unsettled = "" if account.numbers["converged"] else ", not settled"
             facts["Steps"] = f"{steps:,}{unsettled}"
     return Content(
-        name=type(model).__name__,
-        size=account.size,
-        headline=account.headline,
-        lead=account.lead,
-        tiles=[(fact.name, fact.value, fact.remark) for fact in account.facts],
+        name=name or type(model).__name__,
+        account=account,
         strip=strip,
-        notes=account.notes,
         facts={**facts, **details},
         data={
             "figures": {
@@ -160,6 +151,7 @@ def content(
             "shares": [percent(float(share)) for share in shares[:50]],
         },
         sections=shown,
+        glossary=glossary or {},
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from bayespca.arrays.types import Input
 from bayespca.estimators._halves import RULES, RankStability
 from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
+from bayespca.estimators.findings import Fact, findings_of
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
@@ -86,28 +87,29 @@ def content(
     noise = _linked(*figures.noise(model, names, samples.get("sample_names")))
     sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
     left = f"explained; {percent(1 - summary.explained)} is left"
-    shown = parts.content(
+    account = replace(
+        findings_of(model),
+        lead=sentences.linked(sentences.lead(summary)),
+        facts=(
+            Fact(
+                "dimensions" if summary.rank != 1 else "dimension",
+                str(summary.rank),
+                sentences.linked(sure),
+            ),
+            Fact("of the variance", percent(summary.explained), left),
+            Fact("noise", noise_level(summary), sentences.noise_unit(model)),
+        ),
+    )
+    return parts.content(
         model,
         (dimensions, where if points or about else None, number),
+        name="Bayesian PCA",
+        account=account,
         strip=variance_strip(found.shares.tolist()),
         found=found,
         details=details,
         facts=sentences.computed(model, summary),
         noise=noise,
-    )
-    return replace(
-        shown,
-        name="Bayesian PCA",
-        lead=sentences.linked(sentences.lead(summary)),
-        tiles=[
-            (
-                "dimensions" if summary.rank != 1 else "dimension",
-                str(summary.rank),
-                sentences.linked(sure),
-            ),
-            ("of the variance", percent(summary.explained), left),
-            ("noise", noise_level(summary), sentences.noise_unit(model)),
-        ],
         glossary=sentences.GLOSSARY,
     )
 
