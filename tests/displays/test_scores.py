@@ -1,4 +1,4 @@
-"""Scores, biplots and the colours of labels: positions, sizes and counts of what is drawn."""
+"""Scores, biplots, T² and Q, and the colours of labels: positions, sizes and counts of marks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayespca import monitoring
 from bayespca.datasets import low_rank
-from bayespca.displays import BiplotDisplay, ScoresDisplay
+from bayespca.displays import BiplotDisplay, MonitoringDisplay, ScoresDisplay
 from bayespca.displays.canvas import groups, is_continuous
 from bayespca.displays.scores import spread_out
 from bayespca.estimators import BayesianPCA
@@ -270,3 +271,28 @@ def test_long_names_keep_off_the_axis():
     shown = [text for text in display.ax_.texts if text.get_text().startswith("a rather")]
     assert shown
     assert min(text.get_window_extent().x0 for text in shown) > left
+
+
+# --- T² and Q ----------------------------------------------------------------------------------
+
+
+def names_on(ax):
+    return {text.get_text() for text in ax.texts}
+
+
+def test_rows_above_a_limit_are_named(model, X):
+    new = X[:30].copy()
+    new[11, 4] += 20.0
+    found = monitoring.statistics(model, new, alpha=1e-4)
+    shown = MonitoringDisplay.from_statistics(found, rows=[f"batch {i}" for i in range(30)])
+    assert "batch 11" in names_on(shown.ax_)
+    assert "batch 12" not in names_on(shown.ax_)
+    assert shown.q[11] == found.q[11] / found.q_limit[11]
+    with pytest.raises(ValueError, match="30 rows, but 2 names"):
+        MonitoringDisplay.from_statistics(found, rows=["a", "b"])
+
+
+def test_without_components_q_is_shown_alone(noise):
+    new = np.random.default_rng(1).normal(size=(20, 100))
+    shown = MonitoringDisplay.from_statistics(monitoring.statistics(noise, new))
+    assert shown.ax_.get_legend_handles_labels()[1] == ["Q"]

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from bayespca.report.embedding import numbers, plain, to_json
+from bayespca.report.figures import numbers, plain
 from bayespca.report.loadings import places_for, signed, spread
+from bayespca.report.page import to_json
 
 
 def test_json_is_strict_and_cannot_close_a_script():

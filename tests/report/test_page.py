@@ -487,9 +487,9 @@ def test_a_failure_leaves_the_old_file(tmp_path, wine):
 
 @pytest.mark.parametrize("module", ["jinja2", "plotly.offline"])
 def test_missing_packages(monkeypatch, wine, module):
-    from bayespca.report import embedding
+    from bayespca.report import page
 
-    embedding.packed_plotly.cache_clear()
+    page.packed_plotly.cache_clear()
     model = BayesianPCA(scale=True, noise="isotropic").fit(wine[0])
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r'pip install "bayespca\[report\]"'):

@@ -7,9 +7,8 @@ is drawn, not before.
 
 from .latent import LatentDisplay, RelevanceDisplay
 from .maps import ClustersDisplay, HintonDisplay, MissingnessDisplay, ViewsDisplay
-from .monitoring import MonitoringDisplay
 from .ranks import ComponentSelectionDisplay, FreeEnergyDisplay, RankPosteriorDisplay
-from .scores import BiplotDisplay, ScoresDisplay
+from .scores import BiplotDisplay, MonitoringDisplay, ScoresDisplay
 from .spectra import ScreeDisplay, SpectrumDensityDisplay
 
 __all__ = [

@@ -69,6 +69,11 @@ def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     return ax
 
 
+def shades(low: str, high: str) -> Any:
+    """A colour map from one colour to another."""
+    return matplotlib("colors").LinearSegmentedColormap.from_list("shades", [low, high])
+
+
 def whole_numbers(axis: Axis, low: int, high: int) -> None:
     """Set ticks at round whole numbers from low to high."""
     locator = matplotlib("ticker").MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10])
@@ -91,21 +96,19 @@ def legend(ax: Axes, **options: Any) -> None:
         ax.legend(**{"fontsize": "small", "frameon": False, **options})
 
 
+def note(
+    ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any
+) -> Any:
+    """Write a small text beside a place, at an offset in points."""
+    style = {"fontsize": "small", "color": INK, **style}
+    return ax.annotate(text, xy=at, xytext=offset, textcoords="offset points", **style)
+
+
 def corner_text(ax: Axes, text: str) -> None:
     """Write a small remark above the upper right corner of the axes, where no data are."""
-    if not text:
-        return
-    ax.annotate(
-        text,
-        xy=(1, 1),
-        xycoords="axes fraction",
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize="x-small",
-        color=INK,
-    )
+    if text:
+        look = {"ha": "right", "va": "bottom", "fontsize": "x-small"}
+        note(ax, text, (1, 1), (0, 3), xycoords="axes fraction", **look)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +133,37 @@ def draw_points(
         ax.scatter(*xy.T, color=KEPT, **style)
         return [KEPT] * len(xy)
     if is_continuous(labels):
-        return _draw_numbers(ax, xy, labels.astype(np.float64), style, title)
-    return _draw_classes(ax, xy, groups(labels), style, title)
+        values = labels.astype(np.float64)
+        finite = np.isfinite(values)
+        if not finite.all():
+            ax.scatter(*xy[~finite].T, color="#CCCCCC", **style)
+        points = ax.scatter(*xy[finite].T, c=values[finite], cmap=GRADIENT, **style)
+        bar = ax.figure.colorbar(points, ax=ax, pad=0.02)
+        bar.outline.set_visible(False)
+        bar.set_label(title)
+        shades = np.tile(np.array([0.8, 0.8, 0.8, 1.0]), (len(xy), 1))
+        shades[finite] = points.to_rgba(values[finite])
+        return list(shades)
+    found = groups(labels)
+    colours = np.empty(len(xy), dtype=object)
+    for group in found:
+        look = style | {"zorder": 2.5 if group.is_rest else 3, "marker": group.marker}
+        ax.scatter(*xy[group.rows].T, color=group.colour, label=group.name, **look)
+        colours[group.rows] = group.colour
+    many = {"fontsize": "x-small", "labelspacing": 0.25} if len(found) > 10 else {}
+    legend(
+        ax,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        handletextpad=0.2,
+        borderaxespad=0.3,
+        markerscale=float(np.sqrt(20 / style["s"])),
+        title=title or None,
+        title_fontsize="small",
+        alignment="left",
+        **many,
+    )
+    return list(colours)
 
 
 def checked_labels(labels: Input, n: int) -> np.ndarray | None:
@@ -187,47 +219,3 @@ def groups(labels: np.ndarray) -> list[Group]:
     if missing.any():
         found.append(Group("no label", np.flatnonzero(missing), "#CCCCCC", is_rest=True))
     return found
-
-
-def _draw_classes(
-    ax: Axes, xy: np.ndarray, found: list[Group], style: dict[str, Any], title: str
-) -> list[Any]:
-    colours = np.empty(len(xy), dtype=object)
-    for group in found:
-        ax.scatter(
-            *xy[group.rows].T,
-            color=group.colour,
-            marker=group.marker,
-            label=group.name,
-            **style | {"zorder": 2.5 if group.is_rest else 3},
-        )
-        colours[group.rows] = group.colour
-    many = {"fontsize": "x-small", "labelspacing": 0.25} if len(found) > 10 else {}
-    legend(
-        ax,
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.0),
-        handletextpad=0.2,
-        borderaxespad=0.3,
-        markerscale=float(np.sqrt(20 / style["s"])),
-        title=title or None,
-        title_fontsize="small",
-        alignment="left",
-        **many,
-    )
-    return list(colours)
-
-
-def _draw_numbers(
-    ax: Axes, xy: np.ndarray, values: np.ndarray, style: dict[str, Any], title: str
-) -> list[Any]:
-    finite = np.isfinite(values)
-    if not finite.all():
-        ax.scatter(*xy[~finite].T, color="#CCCCCC", **style)
-    points = ax.scatter(*xy[finite].T, c=values[finite], cmap=GRADIENT, **style)
-    bar = ax.figure.colorbar(points, ax=ax, pad=0.02)
-    bar.outline.set_visible(False)
-    bar.set_label(title)
-    colours = np.tile(np.array([0.8, 0.8, 0.8, 1.0]), (len(xy), 1))
-    colours[finite] = points.to_rgba(values[finite])
-    return list(colours)

@@ -140,29 +140,13 @@ class LatentDisplay(canvas.Display):
         labels = None if self.labels is None else self.labels[rows]
         flat, points = self.points.shape[1] == 2, self.points[rows]
         xy = points if flat else np.column_stack([rows, points[:, 0]])
-        self._shade(ax, flat)
-        draw_points(ax, xy, labels, size=16 if rows.size <= 1000 else 6, title=self.label_name)
-        ax.set_xlabel(self.axis_labels[0] if flat else "row")
-        ax.set_ylabel(self.axis_labels[-1])
-        if not flat:
-            canvas.whole_numbers(ax.xaxis, 0, n - 1)
-        few = f"{rows.size:,} of {n:,} rows, " if rows.size < n else ""
-        canvas.corner_text(ax, f"{few}grey: functions are uncertain")
-        return self._drawn(ax)
-
-    def _shade(self, ax: Axes, flat: bool) -> None:
-        """Draw the spread as an image under the points."""
-        palette = canvas.matplotlib("colors").LinearSegmentedColormap.from_list(
-            "uncertain", [KNOWN, UNKNOWN]
-        )
-        n, last = len(self.points), self.grid[-1]
+        last = self.grid[-1]
         across = (self.grid[0][0], self.grid[0][-1]) if flat else (-0.5, n - 0.5)
         # Logarithms make gaps between rows visible, whose spread is still far below the outside's.
         spread = np.log(np.maximum(self.spread, np.finfo(float).tiny))
-        image = spread.T if flat else spread[:, None]
         ax.imshow(
-            image,
-            cmap=palette,
+            spread.T if flat else spread[:, None],
+            cmap=canvas.shades(KNOWN, UNKNOWN),
             vmin=float(spread.min()),
             vmax=max(float(spread.max()), float(spread.min()) + LEAST_RANGE),
             extent=(*across, last[0], last[-1]),
@@ -171,6 +155,14 @@ class LatentDisplay(canvas.Display):
             interpolation="bilinear",
             zorder=0,
         )
+        draw_points(ax, xy, labels, size=16 if rows.size <= 1000 else 6, title=self.label_name)
+        ax.set_xlabel(self.axis_labels[0] if flat else "row")
+        ax.set_ylabel(self.axis_labels[-1])
+        if not flat:
+            canvas.whole_numbers(ax.xaxis, 0, n - 1)
+        few = f"{rows.size:,} of {n:,} rows, " if rows.size < n else ""
+        canvas.corner_text(ax, f"{few}grey: functions are uncertain")
+        return self._drawn(ax)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,19 +199,9 @@ class RelevanceDisplay(canvas.Display):
     def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
-        index = np.arange(1, self.relevance.size + 1)
-        ax.bar(index, self.relevance, color=canvas.KEPT, width=0.7)
-        for h, value in zip(index, self.relevance, strict=True):
-            ax.annotate(
-                significant(float(value), 2),
-                xy=(h, value),
-                xytext=(0, 2),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                fontsize="small",
-                color=canvas.INK,
-            )
+        ax.bar(np.arange(1, self.relevance.size + 1), self.relevance, color=canvas.KEPT, width=0.7)
+        for h, value in enumerate(self.relevance.tolist(), start=1):
+            canvas.note(ax, significant(value, 2), (h, value), (0, 2), ha="center", va="bottom")
         ax.set_xlim(0.3, self.relevance.size + 0.7)
         ax.margins(y=0.12)
         canvas.whole_numbers(ax.xaxis, 1, self.relevance.size)
@@ -237,11 +219,11 @@ def relevances(estimator: AnyEstimator) -> np.ndarray:
     return np.asarray(readings.array(estimator.relevance_), dtype=np.float64)
 
 
-def around(values: np.ndarray, size: int = GRID) -> np.ndarray:
+def around(values: np.ndarray) -> np.ndarray:
     """Evenly spaced coordinates over the range of values, and a little beyond."""
     low, high = float(values.min()), float(values.max())
     more = MARGIN * (high - low) or 1.0
-    return np.linspace(low - more, high + more, size)
+    return np.linspace(low - more, high + more, GRID)
 
 
 def spread_on(

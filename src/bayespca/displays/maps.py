@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,8 +99,15 @@ class HintonDisplay(canvas.Display):
         width, height = H * cell + LETTER * letters + MARGINS[0], L * cell + MARGINS[1]
         size = float(np.clip(width, 2.2, 10.0)), float(np.clip(height, 2.0, 10.0))
         ax = canvas.axes(ax, size=size)
+        # The square of the largest entry nearly fills its cell.
+        half = 0.47 * np.sqrt(np.abs(W) / (np.nanmax(np.abs(W), initial=0.0) or 1.0))
+        corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
+        squares = canvas.matplotlib("collections").PolyCollection
         for sign, colour in ((1, "white"), (-1, "black")):
-            ax.add_collection(_squares(W, sign, colour))
+            rows, columns = np.nonzero(sign * np.nan_to_num(W) > 0)
+            centres = np.column_stack([columns + 1, rows])[:, None, :]
+            sides = half[rows, columns][:, None, None] * corners
+            ax.add_collection(squares(centres + sides, facecolors=colour, edgecolors="none"))
         ax.set_facecolor(BACKGROUND)
         ax.set(xlim=(0.4, H + 0.6), ylim=(L - 0.4, -0.6), aspect="equal")
         # The equal aspect shrinks the axes; anchored here, they stay next to their names.
@@ -121,18 +128,6 @@ class HintonDisplay(canvas.Display):
         ax.set_xlabel("component")
         canvas.corner_text(ax, "white positive, black negative")
         return self._drawn(ax)
-
-
-def _squares(W: np.ndarray, sign: int, colour: str) -> Any:
-    """Squares of the entries of one sign; the square of the largest entry nearly fills its cell."""
-    largest = np.nanmax(np.abs(W), initial=0.0) or 1.0
-    rows, columns = np.nonzero(sign * np.nan_to_num(W) > 0)
-    half = 0.47 * np.sqrt(np.abs(W[rows, columns]) / largest)
-    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
-    centres = np.column_stack([columns + 1, rows])
-    return canvas.matplotlib("collections").PolyCollection(
-        centres[:, None, :] + half[:, None, None] * corners, facecolors=colour, edgecolors="none"
-    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,9 +191,7 @@ class MissingnessDisplay(canvas.Display):
         n, p = self.shape
         ax.imshow(
             self.shares,
-            cmap=canvas.matplotlib("colors").LinearSegmentedColormap.from_list(
-                "holes", [canvas.FAINT, MISSING]
-            ),
+            cmap=canvas.shades(canvas.FAINT, MISSING),
             vmin=0,
             vmax=1,
             aspect="auto",
@@ -216,13 +209,9 @@ class MissingnessDisplay(canvas.Display):
         else:
             names = [readings.shortened(name, LONGEST_NAME) for name in self.names]
             ax.set_xticks(np.arange(p), names, fontsize="x-small", rotation=90)
-        strip = self._draw_columns(ax)
-        return self._drawn(ax, column_ax_=strip)
-
-    def _draw_columns(self, ax: Axes) -> Axes:
         strip = ax.inset_axes((0, 1 - 0.8 * STRIP, 1, 0.8 * STRIP), sharex=ax)
         strip.spines[["top", "right"]].set_visible(False)
-        edges = np.arange(self.shape[1] + 1) - 0.5
+        edges = np.arange(p + 1) - 0.5
         strip.stairs(100 * self.column_shares, edges, fill=True, color=MISSING, linewidth=0)
         highest = 100 * float(self.column_shares.max())
         strip.set_ylim(0, 1.05 * highest or 1.0)
@@ -230,8 +219,8 @@ class MissingnessDisplay(canvas.Display):
         strip.yaxis.set_major_formatter(lambda value, _: percent(value / 100))
         strip.tick_params(labelbottom=False, bottom=False, labelsize="x-small")
         total = percent(float(self.column_shares.mean()))
-        canvas.corner_text(strip, f"{total} of {self.shape[0]:,} × {self.shape[1]:,} missing")
-        return strip
+        canvas.corner_text(strip, f"{total} of {n:,} × {p:,} missing")
+        return self._drawn(ax, column_ax_=strip)
 
 
 def holes_of(X: Input) -> NDArray[np.bool_]:
@@ -334,12 +323,9 @@ class ClustersDisplay(canvas.Display):
 
 
 def _image(ax: Axes, values: np.ndarray, colour: str, top: float, bottom: float) -> None:
-    colours = canvas.matplotlib("colors")
-    palette = colours.LinearSegmentedColormap.from_list("cluster", [ZERO, colour])
-    palette = palette.with_extremes(bad=HOLE)
     ax.imshow(
         np.ma.masked_invalid(values),
-        cmap=palette,
+        cmap=canvas.shades(ZERO, colour).with_extremes(bad=HOLE),
         vmin=0,
         vmax=1,
         interpolation="nearest",
@@ -413,6 +399,5 @@ class ViewsDisplay(canvas.Display):
         ax.set_yticks(np.arange(k + 1) - 0.5, minor=True)
         ax.grid(which="minor", color="white", linewidth=2)
         ax.tick_params(which="minor", length=0)
-        for side in ax.spines.values():
-            side.set_visible(False)
+        ax.spines[:].set_visible(False)
         return self._drawn(ax)

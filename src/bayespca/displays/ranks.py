@@ -147,28 +147,17 @@ class ComponentSelectionDisplay(canvas.Display):
             elinewidth=1,
             capsize=2,
         )
-        self._mark(ax, found.best, f"best: {found.best}", "o", canvas.RULE)
+        marks = [(found.best, "best", "o", canvas.RULE)]
         if found.within_one_error != found.best:
-            words = f"within one standard error: {found.within_one_error}"
-            self._mark(ax, found.within_one_error, words, "s", canvas.INK)
+            marks.append((found.within_one_error, "within one standard error", "s", canvas.INK))
+        for count, name, marker, colour in marks:
+            look = {"marker": marker, "markerfacecolor": "none", "markeredgecolor": colour}
+            label, height = f"{name}: {count}", mean[counts == count]
+            ax.plot([count], height, markersize=9, linestyle="none", label=label, **look)
         canvas.whole_numbers(ax.xaxis, int(counts[0]), int(counts[-1]))
         ax.set(xlabel="number of components", ylabel="held-out log-likelihood of a row (nats)")
         canvas.legend(ax, loc="lower right")
         return self._drawn(ax)
-
-    def _mark(self, ax: Axes, count: int, label: str, marker: str, colour: str) -> None:
-        found = self.selection
-        height = found.mean[found.n_components == count]
-        ax.plot(
-            [count],
-            height,
-            marker=marker,
-            markersize=9,
-            markerfacecolor="none",
-            markeredgecolor=colour,
-            linestyle="none",
-            label=label,
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

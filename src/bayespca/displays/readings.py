@@ -57,11 +57,6 @@ def spectrum_of(estimator: AnyEstimator) -> Spectrum:
     return spectrum
 
 
-def noise_variance(estimator: AnyEstimator) -> float:
-    """σ² in the units of `spectrum_`."""
-    return float(estimator.posterior_.noise_variance)
-
-
 def unit_of_data(estimator: AnyEstimator) -> str:
     """Suffix of an axis label for data that were divided by their noise."""
     own = getattr(estimator, "noise_", ISOTROPIC.name) != ISOTROPIC.name

@@ -1,4 +1,4 @@
-"""Scores of rows, alone or with the directions of features in a biplot."""
+"""Scores of rows, alone or with the directions of features in a biplot, and charts of T² and Q."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from scipy.stats import chi2
 
-from bayespca.arrays.types import Input
+from bayespca.arrays.types import FloatArray, Input
 from bayespca.estimators._base import AnyEstimator
 from bayespca.lowrank import posterior as read
 
@@ -30,6 +30,8 @@ OFFSET, POINTS = 3, 72
 # No name gets more room than this share of the width. Each round of widening makes names longer in
 # data units, by less and less.
 WIDEST, ROUNDS, PASSES = 0.65, 60, 4
+# Most flagged rows that get a name, those farthest above their limits first.
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,8 +148,9 @@ class ScoresDisplay(canvas.Display):
         circled = np.zeros(0, dtype=int)
         if confidence > 0 and np.any(self.std > 0):
             circled = sample(np.arange(rows.size), max_ellipses, rng)
-            r = radius(confidence, self.scores.shape[1])
-            half = r * self.std[rows[circled]]
+            # Radius that contains a Gaussian with this probability, in standard deviations.
+            radius = np.sqrt(chi2.ppf(confidence, self.scores.shape[1]))
+            half = radius * self.std[rows[circled]]
             self._draw_spread(ax, xy[circled], half, [colours[i] for i in circled])
         ax.set_xlabel(self.axis_labels[0] if self.is_flat else "row")
         ax.set_ylabel(self.axis_labels[-1])
@@ -188,11 +191,6 @@ class ScoresDisplay(canvas.Display):
         # matplotlib does not extend the limits for collections in data units.
         ax.update_datalim(np.vstack([xy - half, xy + half]))
         ax.autoscale_view()
-
-
-def radius(confidence: float, n_dimensions: int) -> float:
-    """Radius in standard deviations that contains a Gaussian in n dimensions with `confidence`."""
-    return float(np.sqrt(chi2.ppf(confidence, n_dimensions)))
 
 
 def sample(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -329,19 +327,11 @@ class BiplotDisplay(canvas.Display):
         halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
         ax.apply_aspect()
         height = float(np.ptp(ax.get_ylim())) * LINE
+        look = {"va": "center", "path_effects": [halo], "zorder": 5}
         return [
-            ax.annotate(
-                name,
-                xy=(x, y),
-                xytext=(OFFSET if x >= 0 else -OFFSET, 0),
-                textcoords="offset points",
-                ha="left" if x >= 0 else "right",
-                va="center",
-                fontsize="small",
-                color=canvas.INK,
-                path_effects=[halo],
-                zorder=5,
-            )
+            canvas.note(ax, name, (x, y), (OFFSET, 0), ha="left", **look)
+            if x >= 0
+            else canvas.note(ax, name, (x, y), (-OFFSET, 0), ha="right", **look)
             for (x, y), name in zip(spread_out(tips, height), names, strict=True)
         ]
 
@@ -370,27 +360,92 @@ def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
 
 
 def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
-    """Places for names near the tips of arrows, at least `height` apart vertically on each side."""
+    """Places for names near the tips of arrows, at least `height` apart vertically on each side.
+
+    They are the closest ones in least squares. After subtraction of height·index this is isotonic
+    regression: pool neighbours that are out of order, and set each pool to its mean.
+    """
     places = np.array(tips, dtype=np.float64)
     for side in (tips[:, 0] >= 0, tips[:, 0] < 0):
         rows = np.flatnonzero(side)
         rows = rows[np.argsort(tips[rows, 1], kind="stable")]
-        places[rows, 1] = _separated(tips[rows, 1], height)
+        steps = height * np.arange(rows.size)
+        pools: list[tuple[float, int]] = []
+        for value in tips[rows, 1] - steps:
+            mean, size = float(value), 1
+            while pools and pools[-1][0] > mean:
+                below, n = pools.pop()
+                mean, size = (below * n + mean * size) / (n + size), n + size
+            pools.append((mean, size))
+        levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
+        places[rows, 1] = levels + steps
     return places
 
 
-def _separated(y: np.ndarray, gap: float) -> np.ndarray:
-    """The increasing numbers closest to y in least squares, at least `gap` apart.
+@dataclass(frozen=True, eq=False, repr=False)
+class MonitoringDisplay(canvas.Display):
+    """T² and Q of rows divided by their limits, in row order; rows above a limit are named.
 
-    After subtraction of gap·index this is isotonic regression: pool neighbours that are out of
-    order, and set each pool to its mean.
+    >>> from bayespca import BayesianPCA, monitoring
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> from bayespca.displays import MonitoringDisplay
+    >>> found = monitoring.statistics(BayesianPCA().fit(X[:80]), X[80:])
+    >>> MonitoringDisplay.from_statistics(found).q.shape
+    (20,)
+
+    Parameters
+    ----------
+    t2, q
+        Statistics of the rows divided by their limits: (n,).
+    alpha
+        The share of clean rows above each limit.
+    rows
+        Names of the rows; by default their numbers, from 0.
+
+    Attributes
+    ----------
+    ax_, figure_
+        The axes and the figure of the last plot.
     """
-    pools: list[tuple[float, int]] = []
-    for value in y - gap * np.arange(y.size):
-        mean, size = float(value), 1
-        while pools and pools[-1][0] > mean:
-            below, n = pools.pop()
-            mean, size = (below * n + mean * size) / (n + size), n + size
-        pools.append((mean, size))
-    levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
-    return levels + gap * np.arange(y.size)
+
+    t2: FloatArray
+    q: FloatArray
+    alpha: float
+    rows: Sequence[str] | None = None
+
+    @classmethod
+    def from_statistics(
+        cls, found: Any, *, rows: Sequence[str] | None = None, ax: Axes = None
+    ) -> Self:
+        """Draw the result of `monitoring.statistics`."""
+        if rows is not None and len(rows) != len(found.q):
+            raise ValueError(f"there are {len(found.q)} rows, but {len(rows)} names for them.")
+        over = (found.t2 / found.t2_limit, found.q / found.q_limit)
+        return cls(*over, found.alpha, rows).plot(ax=ax)
+
+    def plot(self, *, ax: Axes = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        ax.axhline(1.0, color=canvas.RULE, linewidth=1, linestyle="--")
+        for values, name, colour, marker in (
+            (self.t2, "T²", canvas.KEPT, "o"),
+            (self.q, "Q", canvas.CLASSES[1], "^"),
+        ):
+            if np.isnan(values).all():
+                continue
+            # Markers of rows above the limit are filled.
+            places, above = np.arange(len(values)), values > 1
+            look = {"marker": marker, "linestyle": "none", "color": colour, "markersize": 4}
+            ax.plot(places, values, markerfacecolor="none", markeredgewidth=0.7, label=name, **look)
+            ax.plot(places[above], values[above], **look)
+        both = np.fmax(self.t2, self.q)
+        over = np.where(both > 1, both, 0.0)
+        for i in np.argsort(-over, kind="stable")[: min(MOST_NAMED, int((over > 0).sum()))]:
+            text = str(i) if self.rows is None else readings.shortened(self.rows[i])
+            canvas.note(ax, text, (i, both[i]), (0, 4), ha="center", fontsize="x-small")
+        canvas.whole_numbers(ax.xaxis, 0, len(self.q) - 1)
+        ax.set(xlabel="row", ylabel="statistic over its limit")
+        canvas.legend(ax, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=2)
+        canvas.corner_text(ax, f"{100 * self.alpha:g} % of clean rows are above each limit")
+        return self._drawn(ax)

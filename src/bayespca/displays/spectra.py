@@ -74,7 +74,9 @@ class ScreeDisplay(canvas.Display):
             singular_values=spectrum.singular_values * spectrum.scale,
             shrunk_singular_values=readings.array(estimator.shrunk_singular_values_),
             threshold=float(estimator.threshold_),
-            noise_edge=largest_singular_value(readings.noise_variance(estimator), spectrum.shape),
+            noise_edge=largest_singular_value(
+                float(estimator.posterior_.noise_variance), spectrum.shape
+            ),
             n_values=spectrum.full_rank,
             unit=readings.unit_of_data(estimator),
         )
@@ -94,7 +96,12 @@ class ScreeDisplay(canvas.Display):
         """
         ax = canvas.axes(ax)
         shown = shown_indices(self.singular_values.size, self.rank)
-        levels = self._levels(shown)
+        # Positive values and lines that must be visible, without rounding errors.
+        values = np.r_[self.singular_values[shown], self.shrunk_singular_values]
+        largest = values.max(initial=0.0)
+        values = values[(values > 1e-6 * largest) | (values > 0.3 * self.noise_edge)]
+        lines = [line for line in (self.threshold, self.noise_edge) if 0 < line < np.inf]
+        levels = np.r_[values[values > 0], lines]
         if log == "auto":
             log = bool(levels.size and levels.max() > WIDE * levels.min())
         if log:
@@ -103,7 +110,16 @@ class ScreeDisplay(canvas.Display):
             ax.set_ylim(low, high)
             if high < 100 * low:
                 canvas.plain_numbers(ax.yaxis)
-        self._draw_values(ax, shown)
+        size = 5 if shown.size <= 50 else 3.5
+        kept, hollow = shown[shown < self.rank], {"markerfacecolor": "white", "zorder": 1.9}
+        for label, rows, heights, colour, style in (
+            ("kept", kept, self.singular_values, canvas.KEPT, {}),
+            ("kept, shrunk", kept, self.shrunk_singular_values, canvas.KEPT, hollow),
+            ("dropped", shown[shown >= self.rank], self.singular_values, canvas.DROPPED, {}),
+        ):
+            if rows.size:
+                look = {"color": colour, "markersize": size, **style}
+                ax.plot(rows + 1, heights[rows], "o", label=label, **look)
         if 0 < self.threshold < np.inf:
             ax.axhline(self.threshold, color=canvas.RULE, linewidth=1.2, label="threshold")
         if self.noise_edge > 0:
@@ -124,29 +140,6 @@ class ScreeDisplay(canvas.Display):
             canvas.corner_text(ax, f"{shown.size:,} of {self.n_values:,} values shown")
         canvas.legend(ax)
         return self._drawn(ax)
-
-    def _draw_values(self, ax: Axes, shown: np.ndarray) -> None:
-        size = 5 if shown.size <= 50 else 3.5
-        for label, rows, values, style in (
-            ("kept", shown[shown < self.rank], self.singular_values, {"color": canvas.KEPT}),
-            (
-                "kept, shrunk",
-                shown[shown < self.rank],
-                self.shrunk_singular_values,
-                {"color": canvas.KEPT, "markerfacecolor": "white", "zorder": 1.9},
-            ),
-            ("dropped", shown[shown >= self.rank], self.singular_values, {"color": canvas.DROPPED}),
-        ):
-            if rows.size:
-                ax.plot(rows + 1, values[rows], "o", markersize=size, label=label, **style)
-
-    def _levels(self, shown: np.ndarray) -> np.ndarray:
-        """Positive values and lines that must be visible, without rounding errors."""
-        values = np.r_[self.singular_values[shown], self.shrunk_singular_values]
-        largest = values.max(initial=0.0)
-        values = values[(values > 1e-6 * largest) | (values > 0.3 * self.noise_edge)]
-        lines = [line for line in (self.threshold, self.noise_edge) if 0 < line < np.inf]
-        return np.r_[values[values > 0], lines]
 
 
 def shown_indices(n_known: int, rank: int) -> np.ndarray:
@@ -218,7 +211,7 @@ class SpectrumDensityDisplay(canvas.Display):
         status = getattr(estimator, "status_", ())
         if "noise-free" in status or "all-zero" in status:
             raise ValueError("the data have no noise, so there is no density to compare with.")
-        variance = readings.noise_variance(estimator)
+        variance = float(estimator.posterior_.noise_variance)
         if not SMALLEST < variance < np.inf:
             raise ValueError(
                 "squares of these data leave the range of floating-point numbers: fit them divided "
@@ -262,8 +255,28 @@ class SpectrumDensityDisplay(canvas.Display):
             log = bool(self.eigenvalues[0] > WIDE * self.edge)
         if log:
             ax.set_xscale("log")
-        self._draw_histogram(ax, bool(log))
-        self._draw_curve(ax, bool(log))
+        values = self.rest
+        if log:
+            # Zeros that rounding made positive would stretch the axis over many decades.
+            values = np.log10(values[values > 1e-6 * self.edge])
+        if values.size:
+            edges = bin_edges(values)
+            share, _ = np.histogram(values, edges)
+            ax.stairs(
+                share / (self.rest.size * np.diff(edges)),
+                10**edges if log else edges,
+                fill=True,
+                facecolor="#CFCFCF",
+                edgecolor="white",
+                label="not kept" if self.components.size == self.n_components else "the others",
+            )
+        a, b = support(self.noise_variance, self.ratio)
+        # Denser towards the ends, where the density is steep.
+        x = a + (b - a) * np.sin(np.linspace(0, np.pi / 2, 801)[1:]) ** 2
+        f = density_of_nonzero(x, self.noise_variance, self.ratio)
+        if log:
+            f = f * x * np.log(10)
+        ax.plot(x, f, color=canvas.RULE, linewidth=1.4, label="pure noise")
         if self.components.size:
             ax.plot(
                 self.components,
@@ -284,34 +297,6 @@ class SpectrumDensityDisplay(canvas.Display):
         ax.set_ylabel("density per decade" if log else "density")
         canvas.legend(ax)
         return self._drawn(ax)
-
-    def _draw_histogram(self, ax: Axes, log: bool) -> None:
-        values = self.rest
-        if log:
-            # Zeros that rounding made positive would stretch the axis over many decades.
-            values = np.log10(values[values > 1e-6 * self.edge])
-        if not values.size:
-            return
-        edges = bin_edges(values)
-        share, _ = np.histogram(values, edges)
-        heights = share / (self.rest.size * np.diff(edges))
-        ax.stairs(
-            heights,
-            10**edges if log else edges,
-            fill=True,
-            facecolor="#CFCFCF",
-            edgecolor="white",
-            label="not kept" if self.components.size == self.n_components else "the others",
-        )
-
-    def _draw_curve(self, ax: Axes, log: bool) -> None:
-        a, b = support(self.noise_variance, self.ratio)
-        # Denser towards the ends, where the density is steep.
-        x = a + (b - a) * np.sin(np.linspace(0, np.pi / 2, 801)[1:]) ** 2
-        f = density_of_nonzero(x, self.noise_variance, self.ratio)
-        if log:
-            f = f * x * np.log(10)
-        ax.plot(x, f, color=canvas.RULE, linewidth=1.4, label="pure noise")
 
 
 def bin_edges(values: np.ndarray) -> np.ndarray:

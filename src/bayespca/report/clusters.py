@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ from bayespca.estimators.findings import findings_of
 from bayespca.estimators.wording import MINUS, feature_names, percent, plural, significant
 
 from . import parts
-from .embedding import JsonObject, numbers
-from .figures import Figure, axis
+from .figures import Figure, axis, bars, numbers
 from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
-from .scores import Samples, read_scores
+from .scores import Samples
 
 # Most clusters shown as cards, columns of the table of means, and axes for the plot of samples.
 CARDS, COLUMNS, AXES = 12, 10, 5
@@ -43,30 +43,34 @@ class Clusters:
     remarks: list[list[str]]
     is_binary: bool
 
-    @property
+    @cached_property
     def away(self) -> FloatArray:
         """Differences of the means of each cluster from those of all rows, in units."""
         return (self.means - self.weights @ self.means) / self.unit
 
-    def words(self, k: int, j: int) -> str:
-        """The mean of a feature as text, with as many digits as its unit justifies."""
-        value = float(self.means[k, j])
-        if self.is_binary:
-            return percent(value)
-        unit = float(self.unit[j])
-        places = int(np.clip(1 - np.floor(np.log10(unit)), 0, 12))
+    def bar(self, k: int, j: int) -> Bar:
+        """The mean of a feature in a cluster, with as many digits as its unit justifies."""
+        value, std, away = float(self.means[k, j]), float(self.std[k, j]), float(self.away[k, j])
+        places = int(np.clip(1 - np.floor(np.log10(float(self.unit[j]))), 0, 12))
         rounded = round(value, places)
-        return (
-            significant(value)
-            if abs(rounded) >= 1000
-            else f"{rounded:.{places}f}".replace("-", MINUS)
+        words = f"{rounded:.{places}f}".replace("-", MINUS)
+        if abs(rounded) >= 1000:
+            words = significant(value)
+        return Bar(
+            name=self.names[j],
+            value=percent(value) if self.is_binary else words,
+            std=percent(std) if std > 0 else None,
+            size=round(100 * abs(away) / (float(np.abs(self.away).max()) or 1.0), 1),
+            positive=away >= 0,
+            doubtful=False,
+            number=value,
         )
 
 
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `PCAMixture` or `BernoulliMixture`."""
     found = _clusters(model)
-    account, lead, where, sure = findings_of(model), "", None, None
+    account, where, sure = findings_of(model), None, None
     weights = [
         parts.StripPart(str(k + 1), float(w), f"cluster {k + 1}")
         for k, w in enumerate(found.weights)
@@ -74,18 +78,25 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     shares: list[float] = []
     if X is not None:
         probability = np.asarray(model.predict_proba(X), dtype=np.float64)
-        where, shares = _where(model, X, probability, samples)
         account = replace(account, size=f"{plural(len(probability), 'sample')} × {account.size}")
+        # Rows in the plane of largest variance, coloured by cluster.
+        filled = np.asarray(model.impute(X), dtype=np.float64)
+        U, gamma, _ = np.linalg.svd(filled - filled.mean(axis=0), full_matrices=False)
+        k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
+        total = float((gamma**2).sum()) or 1.0
+        shares = [float(g**2 / total) for g in gamma[:k]]
+        labels = [f"cluster {c + 1}" for c in probability.argmax(axis=1)]
+        known: Samples = {"labels": labels, "labels_name": "cluster", **samples}
+        where = parts.where({**known, "scores": U[:, :k] * gamma[:k]})
         if len(found.weights) > 1:
             share = percent(float((probability.max(axis=1) >= SURE).mean()))
-            lead = f"{share} of the rows are in their cluster with a probability of at least 90 %."
+            more = f"{share} of the rows are in their cluster with a probability of at least 90 %."
+            account = replace(account, lead=f"{account.lead} {more}".strip())
             sure = _sure(probability)
-    table = parts.Section("features", "Means", table=_table(found))
     return parts.content(
         model,
-        (_cards(found), where, sure, table, parts.search(model)),
+        (_cards(found), where, sure, _table(found)),
         account=account,
-        lead=lead,
         strip=parts.Strip(weights, "Share of the rows in each cluster", "The rows, by cluster."),
         shares=shares,
         details=details,
@@ -112,16 +123,12 @@ def _clusters(model: Any) -> Clusters:
     return Clusters(means, np.zeros_like(means), weights, unit, names, remarks, is_binary=False)
 
 
-# --- what the clusters are ---------------------------------------------------------------------
-
-
 def _cards(found: Clusters) -> parts.Section:
-    K = len(found.weights)
-    away, cards = found.away, []
+    K, cards = len(found.weights), []
     for k, w in enumerate(found.weights[:CARDS]):
-        order = np.argsort(-np.abs(away[k]), kind="stable")[:CARD_FEATURES]
-        bars = [_bar(found, away, k, j) for j in order.tolist()]
-        cards.append(Card(k + 1, f"{percent(float(w))} of the rows", bars, found.remarks[k]))
+        order = np.argsort(-np.abs(found.away[k]), kind="stable")[:CARD_FEATURES]
+        largest = [found.bar(k, j) for j in order.tolist()]
+        cards.append(Card(k + 1, f"{percent(float(w))} of the rows", largest, found.remarks[k]))
     what = "probability of 1" if found.is_binary else "mean"
     text = (
         f"The {what} of the features in which each cluster differs most from all rows: bars to the "
@@ -132,49 +139,18 @@ def _cards(found: Clusters) -> parts.Section:
     return parts.Section("clusters", "What the clusters are", text, cards=cards)
 
 
-def _bar(found: Clusters, away: FloatArray, k: int, j: int) -> Bar:
-    longest, std = float(np.abs(away).max()) or 1.0, float(found.std[k, j])
-    return Bar(
-        name=found.names[j],
-        value=found.words(k, j),
-        std=percent(std) if std > 0 else None,
-        size=round(100 * abs(float(away[k, j])) / longest, 1),
-        positive=bool(away[k, j] >= 0),
-        doubtful=False,
-        number=float(found.means[k, j]),
-    )
-
-
-def _table(found: Clusters) -> LoadingsTable:
+def _table(found: Clusters) -> parts.Section:
     """Table of the means in each cluster, of all features or of those that differ most."""
-    away, shown = found.away, range(min(COLUMNS, len(found.weights)))
-    strength = np.abs(away).max(axis=0)
-    features = np.sort(np.argsort(-strength, kind="stable")[:ROWS])
+    K, shown = len(found.weights), range(min(COLUMNS, len(found.weights)))
+    order = np.argsort(-np.abs(found.away).max(axis=0), kind="stable")
     rows = [
-        Row(found.names[j], [_bar(found, away, k, j) for k in shown], None, float(strength[j]))
-        for j in features.tolist()
+        Row(found.names[j], [found.bar(k, j) for k in shown])
+        for j in np.sort(order[:ROWS]).tolist()
     ]
     title = "Probability of 1 in each cluster" if found.is_binary else "Mean of each cluster"
-    numbered, K = [k + 1 for k in shown], len(found.weights)
-    return LoadingsTable(rows, numbered, len(found.names), K, title, column="cluster")
-
-
-# --- which rows are in them --------------------------------------------------------------------
-
-
-def _where(
-    model: Any, X: Input, probability: FloatArray, samples: Samples
-) -> tuple[parts.Section | None, list[float]]:
-    """Section with rows in the plane of largest variance, coloured by cluster; and axis shares."""
-    filled = np.asarray(model.impute(X), dtype=np.float64)
-    U, gamma, _ = np.linalg.svd(filled - filled.mean(axis=0), full_matrices=False)
-    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
-    total = float((gamma**2).sum()) or 1.0
-    scores, shares = U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
-    labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
-    known: Samples = {"labels": labels, "labels_name": "cluster", **samples, "scores": scores}
-    section = parts.where("Where the samples lie", read_scores(**known))
-    return section, shares
+    numbered = [k + 1 for k in shown]
+    table = LoadingsTable(rows, numbered, len(found.names), K, title, column="cluster")
+    return parts.Section("features", "Every feature", table=table)
 
 
 def _sure(probability: FloatArray) -> parts.Section:
@@ -182,17 +158,8 @@ def _sure(probability: FloatArray) -> parts.Section:
     most = probability.max(axis=1)
     counts, edges = np.histogram(most, bins=20, range=(0.0, 1.0))
     centers = (edges[1:] + edges[:-1]) / 2
-    data: list[JsonObject] = [
-        {
-            "type": "bar",
-            "x": numbers(centers),
-            "y": counts.tolist(),
-            "width": 0.05,
-            "marker": {"color": "@accent"},
-            "hovertemplate": "%{y} rows near %{x:.0%}<extra></extra>",
-            "showlegend": False,
-        }
-    ]
+    hover = "%{y} rows near %{x:.0%}"
+    drawn = bars(numbers(centers), counts.tolist(), "@accent", hover, width=0.05)
     layout = {
         "xaxis": axis("probability of a row's cluster", tickformat=".0%", dtick=0.2, range=[0, 1]),
         "yaxis": axis("number of rows", rangemode="tozero"),
@@ -201,5 +168,7 @@ def _sure(probability: FloatArray) -> parts.Section:
     caption = (
         "Rows near 100 % leave no doubt which cluster they are in; others lie between clusters."
     )
-    figure = Figure("memberships", "How sure rows are of their cluster", caption, data, layout, 300)
+    figure = Figure(
+        "memberships", "How sure rows are of their cluster", caption, [drawn], layout, 300
+    )
     return parts.Section("sure", "How sure that is", figures=[figure])

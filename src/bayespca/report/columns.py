@@ -20,11 +20,19 @@ from bayespca.discrete.columns import COUNTS, TableColumn
 from bayespca.estimators.wording import KINDS, feature_names
 
 from . import parts
-from .embedding import JsonObject, numbers, plain, shortened
-from .figures import MAX_FEATURES, Figure, Levels, axis, scatter
+from .figures import (
+    MAX_FEATURES,
+    Figure,
+    JsonObject,
+    axis,
+    levels,
+    numbers,
+    plain,
+    scatter,
+    shortened,
+)
 from .loadings import Directions
-from .pca import with_scores
-from .scores import MAX_GROUPS, Samples, read_scores
+from .scores import MAX_GROUPS, Samples, with_scores
 
 # Most columns of a kind, and most levels of a column, that are listed.
 MOST_NAMED, MOST_LEVELS = 30, 8
@@ -58,30 +66,22 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     of = "of the variance of natural parameters"
     found = Directions(W, np.zeros_like(W), shares, names, of=of)
     samples = with_scores(model, X, samples)
-    points = read_scores(**samples)
+    plane = None
+    if X is not None and samples.get("scores") is not None:
+        _, codes, _ = model._read(X)
+        drawn = figure(model.fit_.columns, codes, np.asarray(samples["scores"], dtype=np.float64))
+        if drawn is not None:
+            plane = parts.Section("categories", "Where the categories lie", figures=[drawn])
     return parts.content(
         model,
         (
             parts.dimensions(found, PATTERN),
-            _plane(model, X, samples.get("scores")),
-            parts.where("Where the samples lie", points),
-            parts.every(found),
-            parts.search(model),
+            plane,
+            parts.where(samples),
         ),
         found=found,
         details=_columns(model) | dict(details),
     )
-
-
-def _plane(model: Any, X: Input, scores: Input) -> parts.Section | None:
-    """Section with levels and numbers in the plane of two components; None without X or scores."""
-    if X is None or scores is None:
-        return None
-    _, codes, _ = model._read(X)
-    shown = figure(model.fit_.columns, codes, np.asarray(scores, dtype=np.float64))
-    if shown is None:
-        return None
-    return parts.Section("categories", "Where the categories lie", figures=[shown])
 
 
 def _columns(model: Any) -> dict[str, str]:
@@ -145,10 +145,9 @@ def figure(columns: Sequence[TableColumn], codes: Any, scores: FloatArray) -> Fi
     data += [_levels(one, f"@g{i % MAX_GROUPS}") for i, one in enumerate(levels)]
     left_out = len(found) - len(levels) - len(arrows)
     caption = CAPTION + (f" {left_out} columns nearer to the middle are left out." * (left_out > 0))
-    layout: JsonObject = {
+    layout = {
         "xaxis": axis("component 1", zeroline=True),
         "yaxis": axis("component 2", zeroline=True, scaleanchor="x"),
-        "hovermode": "closest",
     }
     return Figure("categories", "Columns in the plane", caption, data, layout, 560)
 
@@ -214,7 +213,6 @@ def content_of_bits(
     W = to_numpy(model.components_)
     shares = variance / variance.sum() if variance.size else variance
     found = Directions(W, np.zeros_like(W), shares, names, of="of the variance of logits")
-    points = read_scores(**with_scores(model, X, samples))
     ones = 1 / (1 + np.exp(-np.asarray(to_numpy(model.mean_), dtype=np.float64)))
     caption = "Each dot is the probability of 1 in a row whose scores are 0"
     some = order = np.argsort(-ones, kind="stable")
@@ -222,17 +220,15 @@ def content_of_bits(
         half = MAX_FEATURES // 2
         some = np.concatenate([order[:half], order[-half:]])
         caption += f"; the {half} largest and the {half} smallest of {order.size:,}"
-    dots, layout, height = Levels(ones[some], [names[j] for j in some]).drawing()
-    layout["xaxis"] = axis("probability of 1", range=[-0.02, 1.02])
-    drawn = Figure("ones", "Ones of each feature", f"{caption}.", dots, layout, height)
+    shown = ones[some], [names[j] for j in some]
+    drawn = levels("ones", "Ones of each feature", f"{caption}.", *shown)
+    drawn.layout["xaxis"] = axis("probability of 1", range=[-0.02, 1.02])
     return parts.content(
         model,
         (
             parts.dimensions(found, PATTERN_OF_BITS),
-            parts.where("Where the samples lie", points),
+            parts.where(with_scores(model, X, samples)),
             parts.Section("ones", "How probable ones are", figures=[drawn]),
-            parts.every(found),
-            parts.search(model),
         ),
         found=found,
         details=details,

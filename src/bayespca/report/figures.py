@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from array_api_compat import is_array_api_obj
+from numpy.typing import ArrayLike
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Input
 from bayespca.estimators.summary import (
     OUTLYING,
     FittedPCA,
@@ -33,13 +35,16 @@ from bayespca.estimators.wording import (
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
 from bayespca.spectrum.records import ALL_ZERO
 
-from .embedding import JsonObject, numbers, plain, shortened
+# What plotly's script reads: a trace, a layout, or all figures by name.
+JsonObject: TypeAlias = dict[str, Any]
 
 # Most bars and stems that can be told apart.
 MAX_STEMS = 60
 MIN_FOR_DENSITY = 10
 # Most dots that can be told apart, and most rows worth showing.
 MAX_FEATURES, MAX_ROWS = 40, 20
+# Colours of lines; with more of them, lines cannot be told apart.
+COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
 # The axis is logarithmic if the largest value is above this multiple of the smallest.
 WIDE = 30.0
 
@@ -55,9 +60,6 @@ class Figure:
     layout: JsonObject
     height: int = 340
 
-    def drawing(self) -> JsonObject:
-        return {"data": self.data, "layout": self.layout, "height": self.height}
-
 
 def scatter(mode: str, x: object, y: object, name: str | None = None, **style: Any) -> JsonObject:
     """Points, lines, or both."""
@@ -65,8 +67,52 @@ def scatter(mode: str, x: object, y: object, name: str | None = None, **style: A
     return {"type": "scatter", "mode": mode, **named, "x": x, "y": y, **style}
 
 
+def bars(
+    x: object, y: object, color: object, hover: str, extra: str = "", **style: Any
+) -> JsonObject:
+    """Vertical bars; `hover` and, in a box beside it, `extra` show when one is pointed at."""
+    return {
+        "type": "bar",
+        "x": x,
+        "y": y,
+        "marker": {"color": color},
+        "hovertemplate": f"{hover}<extra>{extra}</extra>",
+        **style,
+    }
+
+
 def axis(title: str, **style: Any) -> JsonObject:
     return {"title": {"text": title}, **style}
+
+
+# --- numbers and names ------------------------------------------------------------------------
+
+
+def numbers(values: ArrayLike, digits: int = 4) -> list[float]:
+    """Numbers rounded to `digits` digits of the largest, which is all that a screen can show."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = np.abs(array[np.isfinite(array)])
+    largest = float(finite.max()) if finite.size else 0.0
+    if largest == 0:
+        return array.tolist()
+    places = digits - 1 - int(np.floor(np.log10(largest)))
+    # Beyond this, NumPy's rounding multiplies by a power of ten that overflows.
+    return (np.round(array, places) if abs(places) < 300 else array).tolist()
+
+
+def as_numpy(values: Input) -> np.ndarray:
+    """An array of any library, a DataFrame or a list as a NumPy array."""
+    return to_numpy(values) if is_array_api_obj(values) else np.asarray(values)
+
+
+def plain(text: str) -> str:
+    """Text escaped for Plotly, which would read some names as tags."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def shortened(text: str, length: int) -> str:
+    """Text cut to a length, for the labels of an axis."""
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 # --- how many dimensions -----------------------------------------------------------------------
@@ -75,28 +121,28 @@ def axis(title: str, **style: Any) -> JsonObject:
 def scree(model: FittedPCA) -> Figure | None:
     """Figure of singular values with the threshold, the noise edge, and the shrunk values."""
     spectrum, k = model.spectrum_, model.n_components_
-    gamma = spectrum.singular_values * spectrum.scale
-    if not gamma.size or not gamma[0] > 0:
+    every = spectrum.singular_values * spectrum.scale
+    if not every.size or not every[0] > 0:
         return None
-    n = min(gamma.size, max(MAX_STEMS, k + 10))
-    index, gamma = list(range(1, n + 1)), gamma[:n]
-    threshold, edge = float(model.threshold_), noise_edge(model)
+    n = min(every.size, max(MAX_STEMS, k + 10))
+    index, gamma = list(range(1, n + 1)), every[:n]
+    threshold = float(model.threshold_)
+    edge = largest_singular_value(model.posterior_.noise_variance, spectrum.shape)
     logarithmic = gamma[0] > 12 * max(threshold if np.isfinite(threshold) else 0.0, edge) > 0
     ends, step = [0.3, n + 0.7], _tick(n)
     data: list[JsonObject] = []
-
-    def dots(values: np.ndarray, first: int, name: str, **marker: object) -> None:
+    for values, first, name, symbol, size, color in (
+        (gamma[:k], 0, "kept", "circle", 9, "@accent"),
+        (to_numpy(model.shrunk_singular_values_), 0, "after shrinkage", "diamond", 6, "@second"),
+        (gamma[k:], k, "dropped", "circle-open", 7, "@faint"),
+    ):
+        if not values.size:
+            continue
         places = index[first : first + len(values)]
         hover = f"component %{{x}}: %{{y}}<extra>{name}</extra>"
+        marker = {"symbol": symbol, "size": size, "color": color}
         y = numbers(values, 5)
         data.append(scatter("markers", places, y, name, marker=marker, hovertemplate=hover))
-
-    if k:
-        dots(gamma[:k], 0, "kept", symbol="circle", size=9, color="@accent")
-        shrunk = to_numpy(model.shrunk_singular_values_)
-        dots(shrunk, 0, "after shrinkage", symbol="diamond", size=6, color="@second")
-    if k < n:
-        dots(gamma[k:], k, "dropped", symbol="circle-open", size=7, color="@faint")
     for level, name, color, dash in (
         (threshold, "threshold", "@warm", "dash"),
         (edge, "largest from noise alone", "@soft", "dot"),
@@ -106,46 +152,31 @@ def scree(model: FittedPCA) -> Figure | None:
             hover = f"{name}: %{{y}}<extra></extra>"
             y = numbers([level, level], 5)
             data.append(scatter("lines", ends, y, name, line=line, hovertemplate=hover))
+    ticks = {"range": ends, "dtick": step, "tick0": 1 if step == 1 else 0, "showgrid": False}
     scale = {"type": "log"} if logarithmic else {"rangemode": "tozero"}
-    layout: JsonObject = {
-        "xaxis": axis(
-            "component", range=ends, dtick=step, tick0=1 if step == 1 else 0, showgrid=False
-        ),
-        "yaxis": axis("singular value", **scale),
-        "hovermode": "closest",
-    }
-    return Figure("scree", "Strength of each component", _scree_caption(model, n), data, layout)
+    layout = {"xaxis": axis("component", **ticks), "yaxis": axis("singular value", **scale)}
+    strong = "Each dot is the strength of one component"
+    if rank_was_given(model):
+        text = f"{strong}; the filled ones were requested."
+    elif not threshold > 0 or k != int((every > threshold).sum()):
+        text = f"{strong}; the filled ones are kept."
+    elif k == 0:
+        text = f"{strong}; none rises above the dashed threshold."
+    else:
+        text = (
+            f"{strong}: those above the dashed threshold are kept, the rest cannot be told from "
+            "noise."
+        )
+    if k and not rank_was_given(model):
+        text += " Small diamonds show what is left of each after removing its noise."
+    if n < every.size:
+        text += f" The first {n} of {every.size:,} are drawn."
+    return Figure("scree", "Strength of each component", text, data, layout)
 
 
 def _tick(n: int) -> int:
     """Step between whole numbers under the axis, for at most 15 of them."""
     return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, n) if n / step <= 15)
-
-
-def _scree_caption(model: FittedPCA, n: int) -> str:
-    k, gamma = model.n_components_, model.spectrum_.singular_values * model.spectrum_.scale
-    if rank_was_given(model):
-        text = "Each dot is the strength of one component; the filled ones were requested."
-    elif not model.threshold_ > 0 or k != int((gamma > model.threshold_).sum()):
-        text = "Each dot is the strength of one component; the filled ones are kept."
-    elif k == 0:
-        text = "Each dot is the strength of one component; none rises above the dashed threshold."
-    else:
-        text = (
-            "Each dot is the strength of one component: those above the dashed threshold are "
-            "kept, the rest cannot be told from noise."
-        )
-    if k and not rank_was_given(model):
-        text += " Small diamonds show what is left of each after removing its noise."
-    if n < gamma.size:
-        text += f" The first {n} of {gamma.size:,} are drawn."
-    return text
-
-
-def noise_edge(model: FittedPCA) -> float:
-    """σ(√L + √M), the largest singular value of pure noise."""
-    L, M = model.spectrum_.shape
-    return largest_singular_value(model.posterior_.noise_variance, (L, M))
 
 
 def rank_posterior(model: FittedPCA) -> Figure | None:
@@ -159,21 +190,17 @@ def rank_posterior(model: FittedPCA) -> Figure | None:
     first, last = min(first, *likely, k), max(last, *likely, k)
     ranks = list(range(first, last + 1))
     values = probability[first : last + 1]
-    data: list[JsonObject] = [
-        {
-            "type": "bar",
-            "x": ranks,
-            "y": numbers(values),
-            "marker": {"color": ["@accent" if r == k else "@faint" for r in ranks]},
-            "text": [likelihood(float(v)) if v > 0.02 else "" for v in values],
-            "textposition": "outside",
-            "constraintext": "none",
-            "textangle": 0,
-            "cliponaxis": False,
-            "hovertemplate": "rank %{x}: probability %{y:.3f}<extra></extra>",
-            "showlegend": False,
-        }
-    ]
+    drawn = bars(
+        ranks,
+        numbers(values),
+        ["@accent" if rank == k else "@faint" for rank in ranks],
+        "rank %{x}: probability %{y:.3f}",
+        text=[likelihood(float(v)) if v > 0.02 else "" for v in values],
+        textposition="outside",
+        constraintext="none",
+        textangle=0,
+        cliponaxis=False,
+    )
     layout = {
         "xaxis": axis("number of dimensions", dtick=_tick(len(ranks)), showgrid=False),
         "yaxis": axis("probability", range=[0, 1.12], tickformat=".0%"),
@@ -183,7 +210,7 @@ def rank_posterior(model: FittedPCA) -> Figure | None:
         "Each bar is the probability of a number of dimensions: "
         f"{in_brief(k, probability)}, {CONDITION}."
     )
-    return Figure("rank", "How sure the number is", caption, data, layout)
+    return Figure("rank", "How sure the number is", caption, [drawn], layout)
 
 
 def eigenvalues(model: FittedPCA) -> Figure | None:
@@ -207,37 +234,18 @@ def eigenvalues(model: FittedPCA) -> Figure | None:
     x = np.linspace(low, high, 161)
     expected = density_of_nonzero(x, s2, L / M) * (gamma.size - k) * width
     cut = model.threshold_**2 / M
+    histogram = bars(numbers(center), counts.tolist(), "@faint", "%{y} near %{x}")
+    line = {"color": "@second", "width": 2.5}
+    law = "pure noise (Marchenko–Pastur)"
     data = [
-        {
-            "type": "bar",
-            "name": "in these data",
-            "x": numbers(center),
-            "y": counts.tolist(),
-            "width": float(width),
-            "marker": {"color": "@faint"},
-            "hovertemplate": "%{y} near %{x}<extra></extra>",
-        },
-        scatter(
-            "lines",
-            numbers(x),
-            numbers(expected),
-            "pure noise (Marchenko–Pastur)",
-            line={"color": "@second", "width": 2.5},
-            hoverinfo="skip",
-        ),
+        histogram | {"name": "in these data", "width": float(width)},
+        scatter("lines", numbers(x), numbers(expected), law, line=line, hoverinfo="skip"),
     ]
     if np.isfinite(cut) and 0 < cut < limit:
-        top = float(max(counts.max(), expected.max()))
-        data.append(
-            scatter(
-                "lines",
-                numbers([cut, cut]),
-                numbers([0.0, top]),
-                "threshold",
-                line={"color": "@warm", "dash": "dash", "width": 1.5},
-                hovertemplate="threshold: %{x}<extra></extra>",
-            )
-        )
+        ends = numbers([cut, cut]), numbers([0.0, float(max(counts.max(), expected.max()))])
+        line = {"color": "@warm", "dash": "dash", "width": 1.5}
+        hover = "threshold: %{x}<extra></extra>"
+        data.append(scatter("lines", *ends, "threshold", line=line, hovertemplate=hover))
     layout = {
         "xaxis": axis("variance along a direction", range=[start, float(limit)]),
         "yaxis": axis("number of directions", rangemode="tozero"),
@@ -272,7 +280,7 @@ def feature_axis(names: Sequence[str]) -> JsonObject:
 
 def trace(model: FittedPCA) -> Figure | None:
     """Figure of the free energy after each step; None if there were no steps."""
-    steps = model.trace_
+    steps = getattr(model, "trace_", None)
     if steps is None or len(steps) < 2:
         return None
     energy = np.asarray(steps.free_energy)
@@ -287,7 +295,6 @@ def trace(model: FittedPCA) -> Figure | None:
             marker={"size": 5, "color": "@accent"},
             customdata=np.asarray(steps.rank).tolist(),
             hovertemplate="step %{x}: %{y:.6g}<br>rank %{customdata}<extra></extra>",
-            showlegend=False,
         )
     ]
     fall = significant(float(energy[0] - energy[-1]))
@@ -302,107 +309,96 @@ def trace(model: FittedPCA) -> Figure | None:
 # --- noise -------------------------------------------------------------------------------------
 
 
-def noise_of_features(model: FittedPCA, names: Sequence[str]) -> Figure | None:
-    """Figure of the noise of each feature, noisiest first; None if all have the same."""
-    variances = feature_noise(model)
-    if variances is None:
-        return None
-    std = np.sqrt(variances)
-    order = np.argsort(-std, kind="stable")[:MAX_FEATURES]
-    caption = "Each dot is the noise that was found in one feature, as a standard deviation"
-    caption += "." if order.size == std.size else f"; the {order.size} noisiest of {std.size:,}."
-    levels = Levels(std[order], [names[j] for j in order])
-    return Figure("noise", "Noise of each feature", caption, *levels.drawing())
+def noise(model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None) -> list[Figure]:
+    """Figures of the noise of features and of the noisiest samples, if it differs, and of the cells
+    that are most probably outliers.
+    """
+    drawn, variances, probability = [], feature_noise(model), outlier_probability(model)
+    if variances is not None:
+        std = np.sqrt(variances)
+        order, some = _first(std, MAX_FEATURES, "noisiest")
+        shown = [names[j] for j in order]
+        text = "Each dot is the noise that was found in one feature, as a standard deviation"
+        drawn.append(levels("noise", "Noise of each feature", f"{text}{some}.", std[order], shown))
+    if probability is None:
+        return drawn
+    named = samples if samples is not None and len(samples) == len(probability) else None
 
+    def row(i: int) -> str:
+        return f"row {i + 1}" if named is None else str(named[i])
 
-def noise_of_samples(model: FittedPCA, names: Sequence[object] | None) -> Figure | None:
-    """Figure of the noise of the noisiest samples; None if all have the same."""
-    probability = outlier_probability(model)
-    if probability is None or not noise_model(model).rows:
-        return None
-    std = np.sqrt(np.asarray(to_numpy(model.sample_noise_variance_), dtype=np.float64))
-    order = np.argsort(-std, kind="stable")[:MAX_ROWS]
-    rows = [_row(names, i, std.size) for i in order.tolist()]
-    caption = (
-        "Each dot is the noise of one sample, as a standard deviation"
-        f"{_some(order.size, std.size)}. The number beside it is the probability that the sample "
-        "is an outlier: that its noise is more than three times as large as usual."
-    )
-    levels = Levels(std[order], rows, probability[order])
-    return Figure("samples", "Noisiest samples", caption, *levels.drawing())
-
-
-def noise_of_cells(
-    model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None
-) -> Figure | None:
-    """Figure of the cells that are most probably outliers; None without noise of cells."""
-    probability = outlier_probability(model)
-    if probability is None or probability.ndim != 2:
-        return None
-    flat = probability.reshape(-1)
-    order = np.argsort(-flat, kind="stable")[:MAX_ROWS]
-    order = order[flat[order] > 0]
-    if not order.size:
-        return None
-    n, p = probability.shape
-    cells = [f"{names[c % p]}, {_row(samples, c // p, n)}" for c in order.tolist()]
-    caption = (
-        "Each dot is a cell; its place is the probability that its noise is more than three times "
-        f"as large as usual{_some(order.size, flat.size, 'likeliest')}. Such cells count for "
-        "little."
-    )
-    dots, layout, height = Levels(flat[order], cells).drawing()
-    layout["xaxis"] = axis("probability", range=[0, 1.05])
-    return Figure("cells", "Outlying cells", caption, dots, layout, height)
-
-
-def _some(shown: int, count: int, which: str = "noisiest") -> str:
-    return "" if shown == count else f"; the {shown} {which} of {count:,}"
-
-
-def _row(names: Sequence[object] | None, i: int, n: int) -> str:
-    """The name of a row, or its number if not all rows have names."""
-    return f"row {i + 1}" if names is None or len(names) != n else str(names[i])
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Named levels, from the top down, with probabilities written next to them."""
-
-    values: FloatArray
-    names: Sequence[str]
-    probability: FloatArray | None = None
-
-    def drawing(self) -> tuple[list[JsonObject], JsonObject, int]:
-        known = self.values[self.values > 0]
-        wide = known.size and known.max() > WIDE * known.min()
-        scale = {"type": "log", "dtick": 1} if wide else {}
-        layout: JsonObject = {
-            "xaxis": axis("noise", rangemode="tozero", **scale),
-            "yaxis": feature_axis(self.names) | {"showgrid": True},
-        }
-        # Dots instead of bars, whose lengths a logarithmic axis would distort.
-        dots = scatter(
-            "markers",
-            numbers(self.values, 6),
-            list(range(self.values.size)),
-            text=[plain(name) for name in self.names],
-            marker={"color": "@accent", "size": 9},
-            hovertemplate="%{text}: %{x:.3g}<extra></extra>",
-            showlegend=False,
+    if noise_model(model).rows:
+        std = np.sqrt(np.asarray(to_numpy(model.sample_noise_variance_), dtype=np.float64))
+        order, some = _first(std, MAX_ROWS, "noisiest")
+        shown = [row(i) for i in order.tolist()]
+        text = (
+            f"Each dot is the noise of one sample, as a standard deviation{some}. The number "
+            "beside it is the probability that the sample is an outlier: that its noise is more "
+            "than three times as large as usual."
         )
-        if self.probability is not None:
-            colors = ["@warm" if share > OUTLYING else "@accent" for share in self.probability]
-            # Text of dots on the right is to their left, where there is room.
-            middle = 0.5 * float(self.values.max(initial=0.0))
-            sides = ["left" if value > middle else "right" for value in self.values.tolist()]
-            dots |= {
-                "mode": "markers+text",
-                "customdata": [plain(name) for name in self.names],
-                "text": [likelihood(float(share)) for share in self.probability],
-                "textposition": [f"middle {side}" for side in sides],
-                "cliponaxis": False,
-                "marker": {"color": colors, "size": 9},
-                "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",
-            }
-        return [dots], layout, 100 + 20 * len(self.names)
+        likely = probability[order]
+        drawn.append(levels("samples", "Noisiest samples", text, std[order], shown, likely))
+    if probability.ndim == 2:
+        flat, p = probability.reshape(-1), len(names)
+        order, some = _first(flat, MAX_ROWS, "likeliest", above=0.0)
+        shown = [f"{names[c % p]}, {row(c // p)}" for c in order.tolist()]
+        text = (
+            "Each dot is a cell; its place is the probability that its noise is more than three "
+            f"times as large as usual{some}. Such cells count for little."
+        )
+        if order.size:
+            drawn.append(levels("cells", "Outlying cells", text, flat[order], shown))
+            drawn[-1].layout["xaxis"] = axis("probability", range=[0, 1.05])
+    return drawn
+
+
+def _first(
+    values: FloatArray, most: int, which: str, above: float = -np.inf
+) -> tuple[np.ndarray, str]:
+    """Indices of the largest values, largest first, and words on how many of them are drawn."""
+    order = np.argsort(-values, kind="stable")[:most]
+    order = order[values[order] > above]
+    left = order.size < values.size
+    return order, f"; the {order.size} {which} of {values.size:,}" if left else ""
+
+
+def levels(
+    id: str,
+    title: str,
+    caption: str,
+    values: FloatArray,
+    names: Sequence[str],
+    probability: FloatArray | None = None,
+) -> Figure:
+    """Figure of named levels, from the top down, with probabilities written next to them."""
+    known = values[values > 0]
+    wide = known.size and known.max() > WIDE * known.min()
+    scale = {"type": "log", "dtick": 1} if wide else {}
+    layout: JsonObject = {
+        "xaxis": axis("noise", rangemode="tozero", **scale),
+        "yaxis": feature_axis(names) | {"showgrid": True},
+    }
+    # Dots instead of bars, whose lengths a logarithmic axis would distort.
+    dots = scatter(
+        "markers",
+        numbers(values, 6),
+        list(range(values.size)),
+        text=[plain(name) for name in names],
+        marker={"color": "@accent", "size": 9},
+        hovertemplate="%{text}: %{x:.3g}<extra></extra>",
+    )
+    if probability is not None:
+        colors = ["@warm" if share > OUTLYING else "@accent" for share in probability]
+        # Text of dots on the right is to their left, where there is room.
+        middle = 0.5 * float(values.max(initial=0.0))
+        sides = ["left" if value > middle else "right" for value in values.tolist()]
+        dots |= {
+            "mode": "markers+text",
+            "customdata": dots["text"],
+            "text": [likelihood(float(share)) for share in probability],
+            "textposition": [f"middle {side}" for side in sides],
+            "cliponaxis": False,
+            "marker": {"color": colors, "size": 9},
+            "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",
+        }
+    return Figure(id, title, caption, [dots], layout, 100 + 20 * len(names))

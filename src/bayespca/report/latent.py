@@ -13,13 +13,10 @@ from bayespca.arrays.types import Input
 from bayespca.estimators.wording import feature_names
 
 from . import parts
-from .embedding import JsonObject, numbers, plain, shortened
-from .figures import Figure, axis, scatter
-from .pca import with_scores
-from .scores import Samples, read_scores
+from .figures import COLOURS, Figure, axis, bars, numbers, plain, scatter, shortened
+from .scores import Samples, with_scores
 
-# Colours of curves, one for each feature, and number of points along a dimension.
-COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
+# Points along a dimension.
 STEPS = 41
 LONGEST_NAME = 24
 
@@ -33,47 +30,29 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     """The page of a fitted `GPLVM`; without X and scores, it shows the rows of the fit."""
     if X is None and samples.get("scores") is None:
         samples = {**samples, "scores": model.embedding_, "scores_std": model.embedding_std_}
-    points = read_scores(**with_scores(model, X, samples))
-    where = parts.where("The latent space", points)
-    if points is not None and where is not None and points.n_components > 1:
+    where = parts.where(with_scores(model, X, samples), "The latent space")
+    if where and where.points and where.points.n_components > 1:
         where = replace(where, sentence=f"Each dot is one sample. {SPACE}")
     relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
-    return parts.content(
-        model,
-        (
-            parts.Section(
-                "dimensions",
-                "What the dimensions do",
-                "Dimensions bend: along one of them features rise and fall again.",
-                figures=[relevances(relevance), curves(model, feature_names(model))],
-            ),
-            where,
-            parts.search(model),
-        ),
-        shares=(relevance / relevance.sum()).tolist(),
-        details=details,
-    )
-
-
-def relevances(relevance: np.ndarray) -> Figure:
     names = [f"{h}" for h in range(1, relevance.size + 1)]
-    bars: JsonObject = {
-        "type": "bar",
-        "x": names,
-        "y": numbers(relevance, 4),
-        "marker": {"color": "@accent"},
-        "hovertemplate": "dimension %{x}: %{y}<extra></extra>",
-    }
-    layout: JsonObject = {
+    drawn = bars(names, numbers(relevance), "@accent", "dimension %{x}: %{y}")
+    layout = {
         "xaxis": axis("dimension", type="category", showgrid=False),
         "yaxis": axis("relevance", rangemode="tozero"),
-        "showlegend": False,
     }
     caption = (
         "Each bar is the variance of a dimension in units of its squared length scale: near 0, the "
         "data are straight along it and move little; above 1, they bend."
     )
-    return Figure("relevance", "How much each dimension matters", caption, [bars], layout)
+    matters = Figure("relevance", "How much each dimension matters", caption, [drawn], layout)
+    dimensions = parts.Section(
+        "dimensions",
+        "What the dimensions do",
+        "Dimensions bend: along one of them features rise and fall again.",
+        figures=[matters, curves(model, feature_names(model))],
+    )
+    shares = (relevance / relevance.sum()).tolist()
+    return parts.content(model, (dimensions, where), shares=shares, details=details)
 
 
 def curves(model: Any, names: list[str]) -> Figure:
@@ -84,51 +63,31 @@ def curves(model: Any, names: list[str]) -> Figure:
     mean, std = (np.asarray(a, np.float64) for a in model.inverse_transform(line, return_std=True))
     span = np.ptp(mean, axis=0)
     chosen = np.argsort(-span, kind="stable")[: len(COLOURS)]
-    data = [
-        drawn
-        for color, j in zip(COLOURS, chosen, strict=False)
-        for drawn in _curve(line[:, 0], mean[:, j], std[:, j], names[j], color)
-    ]
+    x, data = line[:, 0], []
+    for color, j in zip(COLOURS, chosen, strict=False):
+        text = plain(shortened(names[j], LONGEST_NAME))
+        low, high = mean[:, j] - 2 * std[:, j], mean[:, j] + 2 * std[:, j]
+        band = scatter(
+            "lines",
+            numbers(np.concatenate([x, x[::-1]])),
+            numbers(np.concatenate([low, high[::-1]])),
+            fill="toself",
+            fillcolor=color,
+            opacity=0.12,
+            line={"width": 0},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        look = {"color": color, "width": 2}
+        hover = f"%{{y}}<extra>{text}</extra>"
+        y = numbers(mean[:, j])
+        data += [band, scatter("lines", numbers(x), y, text, line=look, hovertemplate=hover)]
     caption = "Lines are features at points along the first dimension, with others at their mean"
     if span.size > len(COLOURS):
         caption += f"; the {len(COLOURS)} of {span.size:,} that move most"
-    layout: JsonObject = {
+    layout = {
         "xaxis": axis("dimension 1, in length scales"),
         "yaxis": axis("value of the feature"),
-        "hovermode": "closest",
     }
-    return Figure(
-        "curves",
-        "Along the first dimension",
-        f"{caption}. Bands are two standard deviations of the functions.",
-        data,
-        layout,
-    )
-
-
-def _curve(
-    x: np.ndarray, mean: np.ndarray, std: np.ndarray, name: str, color: str
-) -> list[JsonObject]:
-    """The line of a feature, and the band of its uncertainty."""
-    text = plain(shortened(name, LONGEST_NAME))
-    around = np.concatenate([mean - 2 * std, (mean + 2 * std)[::-1]])
-    band = scatter(
-        "lines",
-        numbers(np.concatenate([x, x[::-1]]), 4),
-        numbers(around, 4),
-        fill="toself",
-        fillcolor=color,
-        opacity=0.12,
-        line={"width": 0},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    line = scatter(
-        "lines",
-        numbers(x, 4),
-        numbers(mean, 4),
-        text,
-        line={"color": color, "width": 2},
-        hovertemplate=f"%{{y}}<extra>{text}</extra>",
-    )
-    return [band, line]
+    caption += ". Bands are two standard deviations of the functions."
+    return Figure("curves", "Along the first dimension", caption, data, layout)

@@ -12,8 +12,7 @@ from bayespca.arrays.types import FloatArray
 from bayespca.estimators.summary import FittedPCA, feature_noise
 from bayespca.estimators.wording import MINUS, percent
 
-from .embedding import JsonObject, numbers, plain
-from .figures import feature_axis
+from .figures import JsonObject, feature_axis, numbers, plain
 
 # Enough features to recognise a component, few enough to read.
 CARDS, CARD_FEATURES = 6, 5
@@ -85,8 +84,7 @@ class Row:
 
     name: str
     bars: list[Bar]
-    noise: float | None
-    strength: float
+    noise: float | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,6 @@ def table(found: Directions) -> LoadingsTable | None:
                 for w, s in zip(W[:, j], std[:, j], strict=True)
             ],
             noise=None if found.noise is None else float(found.noise[j]),
-            strength=float(weight[j]),
         )
         for j in features.tolist()
     ]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from os import PathLike
 from typing import Any, Unpack
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.types import Input
@@ -19,9 +24,7 @@ from bayespca.estimators.wording import percent, plural, significant
 from bayespca.io.writing import replacing
 
 from . import pca
-from .embedding import needed, packed_plotly, to_json
-from .parts import Content
-from .scores import Samples
+from .scores import Samples, with_scores
 
 # Module and function of the page of a model, by the name of its class.
 PAGES = {
@@ -32,8 +35,8 @@ PAGES = {
     "PCAMixture": "clusters.content",
     "BernoulliMixture": "clusters.content",
     "MatrixFactorization": "ratings.content",
-    "BayesianTucker": "tensors.content",
-    "MultiViewPCA": "views.content",
+    "BayesianTucker": "tables.content_of_tensor",
+    "MultiViewPCA": "tables.content_of_views",
 }
 
 
@@ -113,7 +116,7 @@ def render(
     )
     templates.filters |= {"percent": percent, "significant": significant, "plural": plural}
     if hasattr(model, "spectrum_"):
-        samples = pca.with_scores(model, X, samples)
+        samples = with_scores(model, X, samples)
         shown = pca.content(
             model,
             samples,
@@ -123,33 +126,71 @@ def render(
             lookalikes=lookalikes,
         )
     else:
-        shown = _page_of(model)(model, X, samples, details or {})
+        name = type(model).__name__
+        if name == "BayesianPCAImputer":
+            raise ValueError(
+                "a BayesianPCAImputer keeps only what it needs to fill cells: "
+                "BayesianPCA(**imputer.get_params()).fit(X) is the same model, and has a report."
+            )
+        if name not in PAGES:
+            known = ", ".join(PAGES)
+            raise ValueError(f"there is no report of a {name}: only of {known} and PCAs.")
+        module, function = PAGES[name].split(".")
+        content = getattr(import_module(f".{module}", __package__), function)
+        shown = content(model, X, samples, details or {})
     about = {
         "title": title or (f"What is in {source}" if source else shown.name),
         "source": source,
         "style": _asset("style.css"),
         "script": _asset("page.js"),
-        "data": to_json(shown.data),
+        "json": to_json(shown.data),
         "plotly": plotly,
     }
-    page = templates.get_template(shown.template).render(vars(shown) | dict(shown.more) | about)
+    page = templates.get_template("page.html.j2").render(vars(shown) | about)
     # A name with half a surrogate pair cannot be written as UTF-8.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def _page_of(model: AnyEstimator) -> Callable[..., Content]:
-    name = type(model).__name__
-    if name == "BayesianPCAImputer":
-        raise ValueError(
-            "a BayesianPCAImputer keeps only what it needs to fill cells: "
-            "BayesianPCA(**imputer.get_params()).fit(X) is the same model, and has a report."
-        )
-    if name not in PAGES:
-        raise ValueError(f"there is no report of a {name}: only of {', '.join(PAGES)} and PCAs.")
-    module, function = PAGES[name].split(".")
-    found: Callable[..., Content] = getattr(import_module(f".{module}", __package__), function)
-    return found
-
-
 def _asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+# --- one file ----------------------------------------------------------------------------------
+
+
+def needed(module: str) -> Any:
+    """An optional module, or an error that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            'the report needs jinja2 and plotly: install them with pip install "bayespca[report]".'
+        ) from error
+
+
+def to_json(value: object) -> str:
+    """JSON that is safe inside <script>: no tag can open, and numbers are finite or null."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # U+2028 and U+2029 end lines in older JavaScript.
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # UTF-8 cannot encode half a surrogate pair.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _finite(value: object) -> object:
+    """The value with None for NaN and infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value
+
+
+@lru_cache(maxsize=1)
+def packed_plotly() -> str:
+    """Plotly's script, compressed to a third of its size; the browser inflates it."""
+    script = needed("plotly.offline").get_plotlyjs().encode("utf-8")
+    return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode("ascii")

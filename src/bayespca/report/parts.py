@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from bayespca.estimators.findings import Findings, findings_of
 from bayespca.estimators.wording import percent
-from bayespca.spectrum.records import Advice
 from bayespca.version import __version__
 
 from . import loadings
-from .embedding import JsonObject
-from .figures import Figure, trace
+from .figures import Figure, JsonObject, trace
 from .loadings import Card, Directions, LoadingsTable
-from .scores import Scores
-
-MIXTURE = (
-    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
-    "fall when they rise."
-)
+from .scores import Samples, Scores, read_scores
 
 
 @dataclass(frozen=True)
@@ -44,114 +37,130 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class TallyRow:
+    """A rule or a number: its cells, and its bar in percent, coloured if it is that of the page."""
+
+    cells: Sequence[str]
+    size: float
+    agrees: bool
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A table with a bar in each row; the column `finds` has a number of dimensions."""
+
+    id: str
+    title: str
+    head: Sequence[str]
+    rows: Sequence[TallyRow]
+    caption: str
+    finds: int | None = None
+
+
+@dataclass(frozen=True)
 class Section:
-    """A section: cards and figures, or samples with a `sentence` about them, or a table."""
+    """A section: cards, figures and tallies, with a `text` above them and a `remark` below; or
+    samples with a `sentence` about them; or a table.
+    """
 
     id: str
     title: str
     text: str = ""
     cards: Sequence[Card] = ()
     figures: Sequence[Figure] = ()
+    tallies: Sequence[Tally] = ()
+    remark: str = ""
     points: Scores | None = None
     sentence: str = ""
     table: LoadingsTable | None = None
-    bars: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """The content of a page; `data` are for the script, `more` for templates with more than
-    sections.
-    """
+    """The content of a page: `facts` say how it was computed, `data` are for the script."""
 
     name: str
-    size: str
-    headline: str
-    lead: str
-    tiles: Sequence[tuple[str, str, str]]
+    account: Findings
     strip: Strip | None
-    notes: Sequence[Advice]
     facts: Mapping[str, str]
     data: JsonObject
-    sections: Sequence[Section] = ()
-    template: str = "sections.html.j2"
-    more: Mapping[str, Any] = field(default_factory=dict)
+    sections: Sequence[Section]
+    glossary: Mapping[str, str]
 
 
 def content(
     model: Any,
     sections: Sequence[Section | None],
     *,
+    name: str | None = None,
     account: Findings | None = None,
-    lead: str = "",
     strip: Strip | None = None,
     found: Directions | None = None,
     shares: Sequence[float] = (),
-    details: Mapping[str, str] | None = None,
+    details: Mapping[str, str],
+    facts: Mapping[str, str] | None = None,
+    noise: Sequence[Figure] = (),
+    glossary: Mapping[str, str] | None = None,
 ) -> Content:
     """The page of a model from its account and sections; sections that are None are left out.
 
-    `shares` are those of the components that are drawn, by default of those that are `found`.
+    They are followed by all loadings of the components that are `found`, and by figures of `noise`
+    and of the search. `shares` are those of the components that are drawn, by default of those
+    found. `facts` and `details` are the lines of "how it was computed".
     """
     account = account or findings_of(model)
     shares = found.shares.tolist() if found else shares
     shown = [section for section in sections if section is not None]
+    if found and (table := loadings.table(found)):
+        shown.append(Section("features", f"Every {found.row}", table=table))
+    search = trace(model)
+    if noise or search:
+        title = "Where the noise is" if noise else "The search"
+        shown.append(Section("more", title, figures=[*noise, *([search] if search else [])]))
     figures = [figure for section in shown for figure in section.figures]
     points = next((section.points for section in shown if section.points), None)
+    if facts is None:
+        defaults = type(model)().get_params()
+        given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
+        options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        facts = {
+            "bayespca": f"version {__version__}",
+            "Data": account.size,
+            "Model": f"{type(model).__name__}({options})",
+            "Seed": "none" if model.random_state is None else str(model.random_state),
+        }
+        energy, steps = account.numbers["free_energy"], account.numbers["n_iter"]
+        if isfinite(energy):
+            facts["Free energy"] = f"{energy:,.6g} nats"
+        if steps:
+            unsettled = "" if account.numbers["converged"] else ", not settled"
+            facts["Steps"] = f"{steps:,}{unsettled}"
     return Content(
-        name=type(model).__name__,
-        size=account.size,
-        headline=account.headline,
-        lead=" ".join(filter(None, (account.lead, lead))),
-        tiles=[(fact.name, fact.value, fact.remark) for fact in account.facts],
+        name=name or type(model).__name__,
+        account=account,
         strip=strip,
-        notes=account.notes,
-        facts=_facts(model, account) | dict(details or {}),
-        data=drawings(figures, points, loadings.bars(found) if found else [], shares),
+        facts={**facts, **details},
+        data={
+            "figures": {
+                figure.id: {"data": figure.data, "layout": figure.layout, "height": figure.height}
+                for figure in figures
+            },
+            "scores": points.drawing if points else None,
+            "loadings": loadings.bars(found) if found else [],
+            "shares": [percent(float(share)) for share in shares[:50]],
+        },
         sections=shown,
+        glossary=glossary or {},
     )
-
-
-def drawings(
-    figures: Sequence[Figure],
-    points: Scores | None,
-    bars: list[JsonObject],
-    shares: Sequence[float],
-) -> JsonObject:
-    """The data that the script draws, with the shares of those components that can be drawn."""
-    return {
-        "figures": {figure.id: figure.drawing() for figure in figures},
-        "scores": points.drawing if points else None,
-        "loadings": bars,
-        "shares": [percent(float(share)) for share in shares[:50]],
-    }
-
-
-def _facts(model: Any, account: Findings) -> dict[str, str]:
-    """The lines of "how it was computed"."""
-    defaults = type(model)().get_params()
-    given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
-    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    facts = {
-        "bayespca": f"version {__version__}",
-        "Data": account.size,
-        "Model": f"{type(model).__name__}({options})",
-        "Seed": "none" if model.random_state is None else str(model.random_state),
-    }
-    energy, steps = account.numbers["free_energy"], account.numbers["n_iter"]
-    if isfinite(energy):
-        facts["Free energy"] = f"{energy:,.6g} nats"
-    if steps:
-        facts["Steps"] = f"{steps:,}" + ("" if account.numbers["converged"] else ", not settled")
-    return facts
 
 
 # --- sections that several models have ---------------------------------------------------------
 
 
-def dimensions(found: Directions, text: str = MIXTURE) -> Section:
-    """Section that describes the first dimensions with cards."""
-    cards, k = loadings.cards(found), len(found.loadings)
+def dimensions(found: Directions, text: str, back: Sequence[str] = ()) -> Section:
+    """Section that describes the first dimensions with cards; `back` is as in `loadings.cards`."""
+    cards, k = loadings.cards(found, back), len(found.loadings)
     if not cards:
         text = "There are none to describe: nothing varies together more than chance would allow."
     if len(cards) < k:
@@ -159,16 +168,11 @@ def dimensions(found: Directions, text: str = MIXTURE) -> Section:
     return Section("dimensions", "What the dimensions are", text, cards=cards)
 
 
-def every(found: Directions) -> Section | None:
-    """Section with the loadings of all features as a figure and a table; None without any."""
-    table = loadings.table(found)
-    if table is None:
-        return None
-    return Section("features", "Every feature", table=table, bars=len(found.loadings) > 0)
-
-
-def where(title: str, points: Scores | None, noun: str = "sample") -> Section | None:
+def where(
+    samples: Samples, title: str = "Where the samples lie", noun: str = "sample"
+) -> Section | None:
     """Section with the positions of samples; None if there is nothing to draw."""
+    points = read_scores(**samples)
     if points is None:
         return None
     text = f"Each dot is one {noun}; those near each other are alike."
@@ -179,9 +183,3 @@ def where(title: str, points: Scores | None, noun: str = "sample") -> Section | 
     if points.n_points < points.n_samples:
         text += f" {points.n_points:,} of {points.n_samples:,} are drawn, picked at random."
     return Section("samples", title, points=points, sentence=text)
-
-
-def search(model: Any) -> Section | None:
-    """Section with the course of the iteration; None if there was none."""
-    figure = trace(model)
-    return None if figure is None else Section("more", "The search", figures=[figure])

@@ -8,35 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
 from bayespca.estimators._halves import RULES, RankStability
 from bayespca.estimators._lookalikes import DEFAULT, Lookalikes
+from bayespca.estimators.findings import Fact, findings_of
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
     CONDITION,
     feature_names,
-    headline,
     likelihood,
     noise_level,
     percent,
-    plural,
     significant,
 )
-from bayespca.version import __version__
 
 from . import figures, loadings, parts, sentences
-from .embedding import JsonObject
-from .loadings import Directions
-from .parts import Content, Strip, StripPart
-from .scores import Samples, Scores, read_scores
+from .figures import Figure
+from .parts import Content, Section, Strip, StripPart, Tally, TallyRow
+from .scores import Samples, Scores, read_scores, with_scores
 
 # How tables like the data come about.
 DRAWN = (
     "Each table has the noise of these rows and columns, scores of randomly chosen rows, residuals "
     "permuted within columns, and a plausible number of components."
 )
+MIXTURE = (
+    "Each dimension is a mixture of features{}. Bars to the right rise together; bars to the left "
+    "fall when they rise."
+)
+NONE = "There are none to describe: no combination of features varies more than noise does."
 # Numbers of dimensions that are less probable than this are left out, unless a half found them.
 LEAST = 0.01
 # Most segments of the strip of variances that are wide enough to see.
@@ -55,96 +56,67 @@ def content(
     """The page of a fitted `BayesianPCA` or `VariationalPCA`."""
     summary, names = summarize(model), feature_names(model)
     found, points = loadings.directions(model, names), read_scores(**samples)
-    shown = _figures(model, samples.get("sample_names"))
-    back: list[str] = []
-    if stability and stability.rank == summary.rank:
-        back = [percent(share) for share in stability.directions.tolist()]
-    cards = loadings.cards(found, back)
-    found_by: dict[str, int] = {}
-    if ranks:
-        others = {name: rank for name, rank in ranks.ranks().items() if name != DEFAULT}
-        found_by = {sentences.KEPT: summary.rank} | others
-    longest = max([1, *found_by.values()])
-    rules = [
-        {
-            "name": name,
-            "rank": rank,
-            "size": round(100 * rank / longest, 1),
-            "agrees": rank == summary.rank,
-            "about": sentences.RULES.get(name, ""),
-        }
-        for name, rank in found_by.items()
-    ]
-    size = f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}"
+    dimensions = Section("dimensions", "What the dimensions are", sentence=NONE)
+    if summary.rank:
+        back: list[str] = []
+        if stability and stability.rank == summary.rank:
+            back = [percent(share) for share in stability.directions.tolist()]
+        text = MIXTURE.format(sentences.loadings_unit(model))
+        dimensions = parts.dimensions(found, text, back)
+    about = _about_points(points, samples.get("scores"), summary)
+    where = Section("samples", "Where the samples lie", points=points, sentence=about)
+    remark = ""
+    if summary.at_least is None and summary.determined:
+        remark = "This model finds a number of dimensions, but no probability of it."
+        if summary.given:
+            remark = "The number of dimensions was given, so it has no probability."
+    tallies = (
+        stability and _halves(stability, summary),
+        ranks and _rules(ranks, summary.rank),
+        lookalikes and _lookalikes(lookalikes),
+    )
+    number = Section(
+        "number",
+        f"Why {summary.rank or 'none'}",
+        figures=_linked(
+            figures.scree(model), figures.rank_posterior(model), figures.eigenvalues(model)
+        ),
+        tallies=[tally for tally in tallies if tally],
+        remark=remark,
+    )
+    noise = _linked(*figures.noise(model, names, samples.get("sample_names")))
     sure = f"{summary.how_sure}, {CONDITION}" if summary.exactly else summary.how_sure
-    return Content(
-        name="Bayesian PCA",
-        size=size,
-        headline=headline(summary),
+    left = f"explained; {percent(1 - summary.explained)} is left"
+    account = replace(
+        findings_of(model),
         lead=sentences.linked(sentences.lead(summary)),
-        tiles=[
-            (
+        facts=(
+            Fact(
                 "dimensions" if summary.rank != 1 else "dimension",
                 str(summary.rank),
                 sentences.linked(sure),
             ),
-            (
-                "of the variance",
-                percent(summary.explained),
-                f"explained; {percent(1 - summary.explained)} is left",
-            ),
-            ("noise", noise_level(summary), sentences.noise_unit(model)),
-        ],
-        strip=variance_strip(to_numpy(model.explained_variance_ratio_).tolist()),
-        notes=summary.notes,
-        facts=sentences.computed(model, summary, __version__, details),
-        data=parts.drawings(
-            list(shown.values()), points, loadings.bars(found), found.shares.tolist()
+            Fact("of the variance", percent(summary.explained), left),
+            Fact("noise", noise_level(summary), sentences.noise_unit(model)),
         ),
-        template="pca.html.j2",
-        more={
-            "summary": summary,
-            "cards": cards,
-            "loadings_unit": sentences.loadings_unit(model),
-            "table": loadings.table(found),
-            "figures": shown,
-            "unequal": [name for name in ("noise", "samples", "cells") if name in shown],
-            "points": points,
-            "points_sentence": _points_sentence(points, samples.get("scores"), summary),
-            "stability": stability and _halves(stability, summary),
-            "rules": rules,
-            "lookalikes": lookalikes and _lookalikes(lookalikes),
-            "agreement": sentences.agreement(found_by),
-            "glossary": sentences.GLOSSARY,
-        },
+    )
+    return parts.content(
+        model,
+        (dimensions, where if points or about else None, number),
+        name="Bayesian PCA",
+        account=account,
+        strip=variance_strip(found.shares.tolist()),
+        found=found,
+        details=details,
+        facts=sentences.computed(model, summary),
+        noise=noise,
+        glossary=sentences.GLOSSARY,
     )
 
 
-def with_scores(model: FittedPCA, X: Input, samples: Samples) -> Samples:
-    """The samples, with the scores of X unless scores are given."""
-    if X is None or samples.get("scores") is not None:
-        return samples
-    scores, std = model.transform(X, return_std=True)
-    return {**samples, "scores": scores, "scores_std": std}
-
-
-def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, figures.Figure]:
-    """The figures that have something to show, by id."""
-    names = feature_names(model)
-    drawn = [
-        figures.scree(model),
-        figures.rank_posterior(model),
-        figures.eigenvalues(model),
-        figures.noise_of_features(model, names),
-        figures.noise_of_samples(model, samples),
-        figures.noise_of_cells(model, names, samples),
-        figures.trace(model),
-    ]
-    return {
-        figure.id: replace(figure, caption=sentences.linked(figure.caption))
-        for figure in drawn
-        if figure is not None
-    }
+def _linked(*drawn: Figure | None) -> list[Figure]:
+    """The figures that have something to show, with links to the glossary in their captions."""
+    return [replace(figure, caption=sentences.linked(figure.caption)) for figure in drawn if figure]
 
 
 def variance_strip(shares: Sequence[float]) -> Strip | None:
@@ -163,21 +135,35 @@ def variance_strip(shares: Sequence[float]) -> Strip | None:
     )
 
 
-def _lookalikes(drawn: Lookalikes) -> JsonObject:
+def _rules(ranks: RankReport, rank: int) -> Tally:
+    """The numbers that this page and other rules find, and how far they agree."""
+    others = {name: found for name, found in ranks.ranks().items() if name != DEFAULT}
+    found_by = {sentences.KEPT: rank} | others
+    longest = max([1, *found_by.values()])
+    rows = [
+        TallyRow([name, str(k)], 100 * k / longest, k == rank, sentences.RULES.get(name, ""))
+        for name, k in found_by.items()
+    ]
+    caption = f"{sentences.agreement(found_by)} Rules differ in what they call noise."
+    return Tally("rules", "Other ways to count", ("rule", "finds"), rows, caption, finds=1)
+
+
+def _lookalikes(drawn: Lookalikes) -> Tally:
     """Shares of drawn tables in which each rule was right, and sentences about them."""
-    rules = [
-        {
-            "name": "the rule of this page" if name == DEFAULT else name,
-            "share": percent(share),
-            "size": round(100 * share, 1),
-            "agrees": name == DEFAULT,
-        }
+    title = "Which rules are right on tables like this one"
+    rows = [
+        TallyRow(
+            ["the rule of this page" if name == DEFAULT else name, percent(share)],
+            100 * share,
+            name == DEFAULT,
+        )
         for name, share in drawn.right.items()
     ]
-    return {"rules": rules, "caption": f"{drawn.in_words} {drawn.numbers_in_words} {DRAWN}"}
+    caption = f"{drawn.in_words} {drawn.numbers_in_words} {DRAWN}"
+    return Tally("lookalikes", title, ("rule", "right in"), rows, caption)
 
 
-def _points_sentence(points: Scores | None, given: Any, summary: Summary) -> str:
+def _about_points(points: Scores | None, given: Any, summary: Summary) -> str:
     if summary.rank == 0:
         return ""
     if points is None:
@@ -199,23 +185,16 @@ def _points_sentence(points: Scores | None, given: Any, summary: Summary) -> str
     return text
 
 
-def _halves(stability: RankStability, summary: Summary) -> JsonObject:
+def _halves(stability: RankStability, summary: Summary) -> Tally:
     """Numbers of dimensions with their probabilities and shares of the halves, and a caption."""
     probable = {k for k, p in summary.rank_probabilities.items() if p >= LEAST}
-    numbers = []
+    rows = []
     for rank in sorted(probable | set(stability.ranks) | {summary.rank}):
         probability, share = "–", stability.ranks.get(rank, 0.0)
         if summary.at_least is not None:
             probability = likelihood(summary.rank_probabilities.get(rank, 0.0))
-        numbers.append(
-            {
-                "rank": rank,
-                "probability": probability,
-                "share": percent(share),
-                "size": 100 * share,
-                "kept": rank == summary.rank,
-            }
-        )
+        cells = [str(rank), probability, percent(share)]
+        rows.append(TallyRow(cells, 100 * share, rank == summary.rank))
     condition = "" if summary.at_least is None else f"The probability holds {CONDITION}. "
     caption = (
         f"Of the dimensions, {stability.in_words}. The number in a half is "
@@ -223,7 +202,14 @@ def _halves(stability: RankStability, summary: Summary) -> JsonObject:
         "weak dimension comes back in few of them, and one that comes back in nearly all does not "
         "depend on a few samples."
     )
-    return {"numbers": numbers, "caption": sentences.linked(caption)}
+    return Tally(
+        "halves",
+        "What comes back in half of the samples",
+        ("number", "probability", "of the halves"),
+        rows,
+        sentences.linked(caption),
+        finds=0,
+    )
 
 
 # --- draws from the posterior ------------------------------------------------------------------
@@ -233,14 +219,7 @@ def content_of_draws(
     model: Any, X: Input, samples: Samples, details: Mapping[str, str]
 ) -> parts.Content:
     """The page of a fitted `GibbsPCA`."""
-    shares = to_numpy(model.explained_variance_ratio_)
-    found = Directions(
-        to_numpy(model.components_),
-        to_numpy(model.components_std_),
-        shares,
-        feature_names(model),
-    )
-    points = read_scores(**with_scores(model, X, samples))
+    found = loadings.directions(model, feature_names(model))
     counted = figures.rank_posterior(model)
     why = f"Why {model.n_components_}"
     worst = max(float(np.max(value)) for value in model.r_hat_.values() if np.size(value))
@@ -254,12 +233,11 @@ def content_of_draws(
     return parts.content(
         model,
         (
-            parts.dimensions(found),
-            parts.where("Where the samples lie", points),
+            parts.dimensions(found, MIXTURE.format("")),
+            parts.where(with_scores(model, X, samples)),
             number,
-            parts.every(found),
         ),
-        strip=variance_strip(shares.tolist()),
+        strip=variance_strip(found.shares.tolist()),
         found=found,
         details=chains | dict(details),
     )

@@ -17,10 +17,9 @@ from bayespca.estimators._predictions import Judged, judged
 from bayespca.estimators.wording import percent
 
 from . import parts
-from .embedding import JsonObject, numbers
-from .figures import MAX_ROWS, MAX_STEMS, Figure, Levels, axis, scatter
+from .figures import MAX_ROWS, MAX_STEMS, Figure, JsonObject, axis, bars, levels, numbers, scatter
 from .loadings import Directions
-from .scores import Samples, read_scores
+from .scores import Samples
 
 # Levels of the intervals that are drawn; the caption gives 90 %.
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
@@ -41,19 +40,15 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
     names = [str(item) for item in model.items_.tolist()]
     found = _tastes(model, names)
     drawn: Samples = {"sample_names": names, **samples, "scores": found.loadings.T}
-    points = read_scores(**drawn)
+    strengths = [_spectrum(model, found)]
     return parts.content(
         model,
         (
-            parts.Section(
-                "spectrum", "What ratings are made of", figures=[_spectrum(model, found)]
-            ),
+            parts.Section("spectrum", "What ratings are made of", figures=strengths),
             parts.dimensions(found, TASTE),
-            parts.where("Where the items lie", points, "item"),
+            parts.where(drawn, "Where the items lie", "item"),
             parts.Section("items", "Which items are known well", figures=_items(model, names)),
             None if X is None else calibrated(judged(model, X)),
-            parts.every(found),
-            parts.search(model),
         ),
         found=found,
         details=details,
@@ -86,16 +81,13 @@ def _spectrum(model: Any, found: Directions) -> Figure:
     sizes |= {f"{h + 1}": float(size) for h, size in enumerate(tastes[:MAX_STEMS])}
     sizes["noise"] = float(np.sqrt(model.noise_variance_))
     squares = np.array(list(sizes.values())) ** 2
-    colours = ["@accent" if name.isdigit() else "@faint" for name in sizes]
-    bars: JsonObject = {
-        "type": "bar",
-        "x": list(sizes),
-        "y": numbers(list(sizes.values())),
-        "marker": {"color": colours},
-        "customdata": [percent(float(share)) for share in squares / squares.sum()],
-        "hovertemplate": "%{x}: %{y}, %{customdata} of the variance<extra></extra>",
-        "showlegend": False,
-    }
+    drawn = bars(
+        list(sizes),
+        numbers(list(sizes.values())),
+        ["@accent" if name.isdigit() else "@faint" for name in sizes],
+        "%{x}: %{y}, %{customdata} of the variance",
+        customdata=[percent(float(share)) for share in squares / squares.sum()],
+    )
     layout: JsonObject = {
         "xaxis": axis("part", type="category", showgrid=False),
         "yaxis": axis("units of ratings", rangemode="tozero"),
@@ -111,104 +103,78 @@ def _spectrum(model: Any, found: Directions) -> Figure:
     if tastes.size > MAX_STEMS:
         caption += f" The first {MAX_STEMS} of {tastes.size} are drawn."
     caption += " The noise is what no part explains."
-    return Figure("spectrum", "Strength of each part", caption, [bars], layout)
+    return Figure("spectrum", "Strength of each part", caption, [drawn], layout)
 
 
 def _items(model: Any, names: list[str]) -> list[Figure]:
     counts = np.bincount(to_numpy(model.seen_items_), minlength=len(names)).astype(np.float64)
-    found = [
-        _dots("rated", "Most rated items", "number of ratings", counts, names),
-    ]
+    found = [_dots("rated", "Most rated items", "number of ratings", counts, names)]
     if model.n_components_:
         spread = np.sqrt((np.asarray(to_numpy(model.item_factors_std_)) ** 2).sum(axis=1))
-        found.append(
-            _dots(
-                "uncertain", "Least certain items", "standard deviation of its place", spread, names
-            )
-        )
+        along = "standard deviation of its place"
+        found.append(_dots("uncertain", "Least certain items", along, spread, names))
     if model.biases:
         biases = np.asarray(to_numpy(model.item_biases_), dtype=np.float64) + model.mean_
-        liked = _dots(
-            "liked", "Best liked items", "mean rating, users' habits aside", biases, names
-        )
+        along = "mean rating, users' habits aside"
+        liked = _dots("liked", "Best liked items", along, biases, names)
         liked.layout["xaxis"]["rangemode"] = "normal"
         found.append(liked)
     return found
 
 
-def _dots(id: str, title: str, axis: str, values: FloatArray, names: list[str]) -> Figure:
+def _dots(id: str, title: str, along: str, values: FloatArray, names: list[str]) -> Figure:
     order = np.argsort(-values, kind="stable")[:MAX_ROWS]
-    dots, layout, height = Levels(values[order], [names[j] for j in order]).drawing()
-    layout["xaxis"] |= {"title": {"text": axis}}
     some = "" if order.size == values.size else f"; the first {order.size} of {values.size:,}"
-    return Figure(id, title, f"Each dot is one item{some}.", dots, layout, height)
+    caption = f"Each dot is one item{some}."
+    drawn = levels(id, title, caption, values[order], [names[j] for j in order])
+    drawn.layout["xaxis"] |= axis(along)
+    return drawn
 
 
 def calibrated(found: Judged | None) -> parts.Section | None:
     """Section on the coverage of intervals and on mean ratings by prediction; None if too few."""
     if found is None or found.values.size < FEWEST:
         return None
-    return parts.Section(
-        "calibration",
-        "Whether predictions hold",
-        _about(found),
-        figures=[_holding(found), _groups(found)],
-    )
-
-
-def _about(found: Judged) -> str:
-    """Text on which ratings these are and what is approximate."""
-    n, fitted = found.values.size, found.n_fitted
-    count = f"{n:,} ratings"
+    n = found.values.size
+    text = f"{n:,} ratings"
     if n + found.n_alone < found.n_given:
-        count = f"{n:,} of {found.n_given:,} ratings, picked at random"
-    if not fitted:
-        return f"{count}, none of which was in the fit."
-    rest = n - fitted
-    other = "" if not rest else f" The {rest:,} that were not in the fit are predicted as they are."
-    if found.n_alone:
-        other += (
-            f" {found.n_alone:,} more are left out: more than half of their prediction rests on "
-            "themselves."
+        text = f"{n:,} of {found.n_given:,} ratings, picked at random"
+    if not found.n_fitted:
+        text += ", none of which was in the fit."
+    else:
+        text += (
+            ", each predicted from all the others. The model was not refitted: what a rating "
+            "taught it about its user and its item is subtracted from the posterior, while the "
+            "noise and the number of dimensions stay as they were found with it."
         )
-    return (
-        f"{count}, each predicted from all the others. The model was not refitted: what a rating "
-        "taught it about its user and its item is subtracted from the posterior, while the "
-        f"noise and the number of dimensions stay as they were found with it.{other}"
-    )
-
-
-def holding(found: Judged, levels: FloatArray = LEVELS) -> FloatArray:
-    """Share of the ratings within the central interval of each level, mean ± √2 erf⁻¹(p)·std."""
-    distance = np.abs(found.values - found.mean) / found.std
-    return np.array([np.mean(distance <= sqrt(2) * erfinv(p)) for p in levels.tolist()])
+        if rest := n - found.n_fitted:
+            text += f" The {rest:,} that were not in the fit are predicted as they are."
+        if found.n_alone:
+            text += (
+                f" {found.n_alone:,} more are left out: more than half of their prediction rests "
+                "on themselves."
+            )
+    figures = [_holding(found), _groups(found)]
+    return parts.Section("calibration", "Whether predictions hold", text, figures=figures)
 
 
 def _holding(found: Judged) -> Figure:
-    shares = holding(found)
-    named = float(holding(found, np.array([0.9]))[0])
-    data = [
-        _promised([0, 1]),
-        scatter(
-            "lines+markers",
-            numbers(LEVELS),
-            numbers(shares),
-            "found",
-            line={"color": "@accent", "width": 1.5},
-            marker={"color": "@accent", "size": 7},
-            hovertemplate="intervals of %{x:.0%} hold %{y:.1%}<extra></extra>",
-        ),
-    ]
-    layout: JsonObject = {
+    """Figure of the share of ratings in central intervals of each level, mean ± √2 erf⁻¹(p)·std."""
+    distance = np.abs(found.values - found.mean) / found.std
+    shares = np.array([np.mean(distance <= sqrt(2) * erfinv(p)) for p in LEVELS.tolist()])
+    look = {"line": {"color": "@accent", "width": 1.5}, "marker": {"color": "@accent", "size": 7}}
+    hover = "intervals of %{x:.0%} hold %{y:.1%}<extra></extra>"
+    x, y = numbers(LEVELS), numbers(shares)
+    dots = scatter("lines+markers", x, y, "found", hovertemplate=hover, **look)
+    layout = {
         "xaxis": axis("level of the interval", range=[0, 1], tickformat=".0%"),
         "yaxis": axis("ratings inside", range=[0, 1.03], tickformat=".0%"),
-        "hovermode": "closest",
     }
     caption = (
-        f"Intervals of 90 % hold {100 * named:.1f} % of the ratings. Above the dashed "
-        "line intervals are wider than need be, below it they promise too much."
+        f"Intervals of 90 % hold {100 * float(shares[LEVELS == 0.9][0]):.1f} % of the ratings. "
+        "Above the dashed line intervals are wider than need be, below it they promise too much."
     )
-    return Figure("holding", "How often intervals hold", caption, data, layout)
+    return Figure("holding", "How often intervals hold", caption, [_promised([0, 1]), dots], layout)
 
 
 def _promised(ends: Sequence[float]) -> JsonObject:
@@ -224,25 +190,19 @@ def _groups(found: Judged) -> Figure:
     given = np.array([found.values[part].mean() for part in parts])
     error = np.array([found.values[part].std() / sqrt(part.size) for part in parts])
     ends = [float(min(predicted.min(), given.min())), float(max(predicted.max(), given.max()))]
-    data = [
-        _promised(numbers(ends)),
-        scatter(
-            "markers",
-            numbers(predicted),
-            numbers(given),
-            "found",
-            error_y={"type": "data", "array": numbers(2 * error), "color": "@accent"},
-            marker={"color": "@accent", "size": 8},
-            hovertemplate="predicted %{x}, given %{y}<extra></extra>",
-        ),
-    ]
-    layout: JsonObject = {
-        "xaxis": axis("predicted"),
-        "yaxis": axis("mean rating"),
-        "hovermode": "closest",
-    }
+    dots = scatter(
+        "markers",
+        numbers(predicted),
+        numbers(given),
+        "found",
+        error_y={"type": "data", "array": numbers(2 * error), "color": "@accent"},
+        marker={"color": "@accent", "size": 8},
+        hovertemplate="predicted %{x}, given %{y}<extra></extra>",
+    )
+    layout = {"xaxis": axis("predicted"), "yaxis": axis("mean rating")}
     caption = (
         "Each dot is a tenth of the ratings, those with similar predictions: what was predicted, "
         "and what was given on average, with two standard errors."
     )
+    data = [_promised(numbers(ends)), dots]
     return Figure("groups", "Predictions and ratings", caption, data, layout)

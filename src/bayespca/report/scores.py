@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from bayespca.arrays.types import Input
 
-from .embedding import JsonObject, as_numpy, numbers, plain
+from .figures import JsonObject, as_numpy, numbers, plain
 
 MAX_POINTS = 10_000
 # Most numbers in the file: points times components.
@@ -43,6 +43,14 @@ class Samples(TypedDict, total=False):
     sample_names: Sequence[object] | None
     labels: Sequence[object] | None
     labels_name: str | None
+
+
+def with_scores(model: Any, X: Input, samples: Samples) -> Samples:
+    """The samples, with the scores of X unless scores are given."""
+    if X is None or samples.get("scores") is not None:
+        return samples
+    scores, std = model.transform(X, return_std=True)
+    return {**samples, "scores": scores, "scores_std": std}
 
 
 def read_scores(

@@ -21,6 +21,7 @@ from bayespca.estimators.wording import (
     significant,
 )
 from bayespca.lowrank.noise_models import ISOTROPIC
+from bayespca.version import __version__
 
 METHODS = {
     "evb": "empirical variational Bayes: both factors integrated out, their prior learned",
@@ -153,21 +154,25 @@ def loadings_unit(model: FittedPCA) -> str:
     return ", each scaled to standard deviation 1" if getattr(model, "scale", False) else ""
 
 
-def computed(
-    model: FittedPCA, summary: Summary, version: str, details: Mapping[str, str] | None
-) -> dict[str, str]:
+def computed(model: FittedPCA, summary: Summary) -> dict[str, str]:
     """The lines of "how it was computed", as names and values."""
     scaled = getattr(model, "scale", False)
     choices = (("means removed", model.center), ("features scaled", scaled))
     done = [word for word, used in choices if used] or ["none"]
-    energy = summary.free_energy
+    energy, noise = summary.free_energy, summary.noise
+    if len(summary.noise_evidence) > 1:
+        # The evidence for the noise models that were tried, best first.
+        tried = sorted(summary.noise_evidence.items(), key=lambda item: -item[1])
+        others = [(name, f"{nats:+,.0f}") for name, nats in tried if name != ISOTROPIC.name]
+        said = [f"{name} {nats.replace('-', MINUS)}" for name, nats in others]
+        noise += f"; nats of evidence more than equal noise: {', '.join(said)}"
     facts = {
-        "bayespca": f"version {version}",
+        "bayespca": f"version {__version__}",
         "Data": f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}",
         "Method": f"{summary.method}: {METHODS.get(summary.method, summary.method)}",
         "Preparation": ", ".join([*done, NOISES[noise_model(model).name]]),
         "Engine": f"{summary.engine}: {ENGINES.get(summary.engine, summary.engine)}",
-        "Noise": _noise(summary),
+        "Noise": noise,
         "Seed": "none" if model.random_state is None else str(model.random_state),
         "Threshold": significant(summary.threshold, 5) if summary.threshold > 0 else "none",
         "Free energy": f"{significant(energy, 6)} nats" if math.isfinite(energy) else "none",
@@ -176,14 +181,4 @@ def computed(
         facts["Steps"] = f"{summary.n_iter:,}" + ("" if summary.converged else ", not settled")
     if getattr(model, "miss_probability_", 0.0) > 0:
         facts["Chance of a missed component"] = f"below {significant(model.miss_probability_, 2)}"
-    return facts | {str(key): str(value) for key, value in (details or {}).items()}
-
-
-def _noise(summary: Summary) -> str:
-    """The chosen noise model, and the evidence for those that were tried, best first."""
-    found = sorted(summary.noise_evidence.items(), key=lambda item: -item[1])
-    if len(found) < 2:
-        return summary.noise
-    others = [(name, f"{nats:+,.0f}") for name, nats in found if name != ISOTROPIC.name]
-    said = [f"{name} {nats.replace('-', MINUS)}" for name, nats in others]
-    return f"{summary.noise}; nats of evidence more than equal noise: {', '.join(said)}"
+    return facts

@@ -1,4 +1,8 @@
-"""The page of `BayesianTucker`: the rank of each mode, the core, and the factors."""
+"""The pages of models of several tables.
+
+Of `BayesianTucker`: the rank of each mode, the core, and the factors. Of `MultiViewPCA`: the
+factors, and the tables in which each is active.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,35 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
+from bayespca.estimators._mixed_views import loading_names
 from bayespca.estimators.wording import percent, plural
 
 from . import parts
-from .embedding import JsonObject, numbers
-from .figures import Figure, axis, scatter
-from .scores import Samples
+from .figures import COLOURS, Figure, JsonObject, axis, bars, numbers, plain, scatter, shortened
+from .loadings import Directions
+from .scores import Samples, with_scores
 
-# Most lines that can be told apart, and most cells of the core along a side that can be seen.
-LINES, CORE = 6, 60
+# Most cells of the core along a side that can be seen.
+CORE = 60
 # Most labels that fit below the core.
 TICKS = 12
-COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
+LONGEST_NAME = 24
+HEIGHT_OF_ROW, HEIGHT_AROUND = 34, 110
+
+PATTERN = (
+    "A factor in several tables shows what they have in common. Numbers are shares of the variance "
+    "of a table; a cell without one means that the factor is not in that table."
+)
+FACTOR = (
+    "Each factor is a mixture of features of the views that it is in. Bars are correlations of "
+    "features with the factor: bars to the right rise together; bars to the left fall when they "
+    "rise."
+)
 
 
-def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
+def content_of_tensor(
+    model: Any, X: Input, samples: Samples, details: Mapping[str, str]
+) -> parts.Content:
     """The page of a fitted `BayesianTucker`."""
     ratios = [np.asarray(to_numpy(r), dtype=np.float64) for r in model.explained_ratios_]
     factors = [np.asarray(to_numpy(U), dtype=np.float64) for U in model.factors_]
@@ -37,7 +55,6 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
             None if empty else _core(core),
             parts.Section("factors", "What the components are", figures=drawn) if drawn else None,
             _noise(model),
-            parts.search(model),
         ),
         details=details,
     )
@@ -46,16 +63,16 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
 def _ranks(ratios: list[FloatArray]) -> parts.Section:
     """Section with the share of the signal in each component of each mode."""
     most = max(r.size for r in ratios)
-    data: list[JsonObject] = [
-        {
-            "type": "bar",
-            "name": f"component {h + 1}",
-            "x": [f"mode {n + 1}" for n, r in enumerate(ratios) if h < r.size],
-            "y": numbers([r[h] for r in ratios if h < r.size]),
-            "marker": {"color": COLOURS[h % len(COLOURS)]},
-            "hovertemplate": f"component {h + 1}: %{{y:.1%}}<extra>%{{x}}</extra>",
-            "showlegend": h < LINES,
-        }
+    data = [
+        bars(
+            [f"mode {n + 1}" for n, r in enumerate(ratios) if h < r.size],
+            numbers([r[h] for r in ratios if h < r.size]),
+            COLOURS[h % len(COLOURS)],
+            f"component {h + 1}: %{{y:.1%}}",
+            extra="%{x}",
+            name=f"component {h + 1}",
+            showlegend=h < len(COLOURS),
+        )
         for h in range(most)
     ]
     layout = {
@@ -108,7 +125,7 @@ def _core(core: FloatArray) -> parts.Section:
 
 
 def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
-    shown = min(LINES, U.shape[1])
+    shown = min(len(COLOURS), U.shape[1])
     data = [
         scatter(
             "lines+markers" if len(U) <= 60 else "lines",
@@ -139,14 +156,10 @@ def _noise(model: Any) -> parts.Section | None:
     drawn = []
     for n, variances in enumerate(model.slice_noise_variances_, start=1):
         std = np.sqrt(np.asarray(to_numpy(variances), dtype=np.float64))
-        dots = scatter(
-            "markers",
-            list(range(1, std.size + 1)),
-            numbers(std),
-            marker={"size": 7, "color": "@accent"},
-            hovertemplate="slice %{x}: %{y:.3g}<extra></extra>",
-            showlegend=False,
-        )
+        marker = {"size": 7, "color": "@accent"}
+        hover = "slice %{x}: %{y:.3g}<extra></extra>"
+        x, y = list(range(1, std.size + 1)), numbers(std)
+        dots = scatter("markers", x, y, marker=marker, hovertemplate=hover)
         layout = {
             "xaxis": axis(f"slice along mode {n}", showgrid=False),
             "yaxis": axis("noise", rangemode="tozero"),
@@ -154,3 +167,63 @@ def _noise(model: Any) -> parts.Section | None:
         caption = "Each dot is the noise of one slice, as a standard deviation."
         drawn.append(Figure(f"noise-{n}", f"Mode {n}", caption, [dots], layout, 280))
     return parts.Section("noise-of-slices", "Where the noise is", figures=drawn)
+
+
+# --- views -------------------------------------------------------------------------------------
+
+
+def content_of_views(
+    model: Any, X: Input, samples: Samples, details: Mapping[str, str]
+) -> parts.Content:
+    """The page of a fitted `MultiViewPCA`."""
+    W = model.fit_.correlations
+    explained = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    shares = explained.mean(axis=1)
+    names = loading_names(model)
+    found = Directions(W, np.zeros_like(W), shares, names, of="of the tables, on average")
+    figure = _pattern(explained, model.active_, [str(name) for name in model.view_names_])
+    cells = parts.Section("pattern", "Which factor is in which table", PATTERN, figures=[figure])
+    return parts.content(
+        model,
+        (
+            cells if len(W) else None,
+            parts.dimensions(found, FACTOR),
+            parts.where(with_scores(model, X, samples)),
+        ),
+        found=found,
+        details=details,
+    )
+
+
+def _pattern(explained: np.ndarray, active: np.ndarray, names: list[str]) -> Figure:
+    """Figure of the share of each view's variance that each factor explains."""
+    k, _ = explained.shape
+    shown = [
+        [float(share) if on else None for share, on in zip(row, ons, strict=True)]
+        for row, ons in zip(np.round(explained, 5).tolist(), active.tolist(), strict=True)
+    ]
+    views = [plain(shortened(name, LONGEST_NAME)) for name in names]
+    factors = [f"factor {h + 1}" for h in range(k)]
+    cells: JsonObject = {
+        "type": "heatmap",
+        "x": views,
+        "y": factors,
+        "z": shown,
+        "text": [["" if share is None else percent(share) for share in row] for row in shown],
+        "texttemplate": "%{text}",
+        "colorscale": [[0, "rgba(127,127,127,0.08)"], [1, "@accent"]],
+        "zmin": 0,
+        "zmax": numbers([float(explained.max(initial=0.0)) or 1.0])[0],
+        "showscale": False,
+        "xgap": 3,
+        "ygap": 3,
+        "hovertemplate": "%{y} explains %{z:.1%} of %{x}<extra></extra>",
+        "hoverongaps": False,
+    }
+    layout: JsonObject = {
+        "xaxis": {"type": "category", "side": "top", "showgrid": False},
+        "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False},
+    }
+    caption = "Each cell is the share of the variance of a table that a factor explains."
+    height = HEIGHT_AROUND + HEIGHT_OF_ROW * k
+    return Figure("pattern", "Factors by tables", caption, [cells], layout, height)
