@@ -365,7 +365,6 @@ def test_a_model_of_other_columns(folder):
         ("x.csv", ["--array", "X"], "the option --array does not apply to .csv files"),
         ("x.parquet", ["--na", "-1"], "the option --na does not apply to .parquet files"),
         ("x.npz", ["--no-header"], "the option --header does not apply to .npz files"),
-        ("x.csv", ["--label", "kind"], "--label colours the samples in a report"),
     ],
 )
 def test_options_are_not_ignored(name, option, sentence, folder):

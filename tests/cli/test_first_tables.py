@@ -93,3 +93,36 @@ def test_the_shell_completes_verbs_and_options(tmp_path):
     assert output(cwd=tmp_path, env=os.environ | asked).split() == ["impute"]
     asked |= {"COMP_CWORD": "3", "COMP_WORDS": "bayespca fit - --tr"}
     assert output(cwd=tmp_path, env=os.environ | asked).split() == ["--transpose"]
+
+
+# --- labels and ids ----------------------------------------------------------------------------
+
+
+def with_labels(folder):
+    """Four columns of numbers, a class that is a number, one that is a text, and ids."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 4)) + 0.1 * rng.normal(size=(60, 4))
+    table = pd.DataFrame(X, columns=list("abcd"))
+    table["class"], table["kind"] = np.arange(60) % 3, np.where(np.arange(60) % 2, "x", "y")
+    table["component 1"] = [f"s{i}" for i in range(60)]
+    table.to_csv(folder / "x.csv", index=False)
+
+
+def test_labels_are_no_features_whatever_they_are(tmp_path):
+    with_labels(tmp_path)
+    labels = ("--label", "class", "--label", "kind")
+    options = ("--id", "component 1", "--json", "--report", "r.html")
+    said = json.loads(output("fit", "x.csv", *labels, *options, cwd=tmp_path))
+    assert said["n_features"] == 4
+    assert said["columns_set_aside"] == {"class": "label", "kind": "label"}
+    assert '"labelsName":"class"' in (tmp_path / "r.html").read_text()
+
+
+def test_ids_that_are_called_like_a_component_stay(tmp_path):
+    with_labels(tmp_path)
+    output(
+        "fit", "x.csv", "--id", "component 1", "--numbers-only", "--scores", "s.csv", cwd=tmp_path
+    )
+    scores = pd.read_csv(tmp_path / "s.csv")
+    assert scores["component 1 (id)"].tolist() == [f"s{i}" for i in range(60)]
+    assert scores["component 1"].std() > 0

@@ -321,3 +321,38 @@ def test_tables_that_say_nothing_of_factors(table, sentence):
     for given in ({"a": table, "b": table}, [table, table]):
         with pytest.raises(ValueError, match=sentence):
             MultiViewPCA().fit(given)
+
+
+# --- rows that have numbers --------------------------------------------------------------------
+
+
+def numbered(tables):
+    """DataFrames whose rows have the numbers 0, 1, 2, …"""
+    return {name: pd.DataFrame(X).add_prefix(name) for name, X in tables.items()}
+
+
+def test_shuffled_rows_are_found_by_their_numbers():
+    given = numbered(views()[0])
+    shuffled = given | {"genes": given["genes"].sample(frac=1, random_state=0)}
+    straight, model = MultiViewPCA().fit(given), MultiViewPCA().fit(shuffled)
+    assert rows_of(model.active_) == rows_of(straight.active_)
+    assert list(model.sample_names_) == list(shuffled["genes"].index)
+    T = model.transform(shuffled)[np.argsort(shuffled["genes"].index)]
+    np.testing.assert_allclose(np.abs(T), np.abs(straight.transform(given)), rtol=0.02, atol=0.02)
+
+
+def test_halves_of_a_table_share_no_sample():
+    given = numbered(views()[0])
+    half = len(given["genes"]) // 2
+    halves = {"genes": given["genes"].iloc[:half], "clinic": given["clinic"].iloc[half : 2 * half]}
+    with pytest.raises(ValueError, match="shares no sample"):
+        MultiViewPCA().fit(halves)
+
+
+def test_names_of_samples_stay_with_their_scores():
+    given = frames(views()[0])
+    model = MultiViewPCA().set_output(transform="pandas").fit(given)
+    T = model.transform(given)
+    assert list(T.index) == list(model.sample_names_)
+    few = {name: X.sort_index().iloc[3:6] for name, X in given.items()}
+    np.testing.assert_allclose(model.transform(few), T.loc[few["genes"].index], rtol=1e-6)

@@ -26,7 +26,7 @@ from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.version import __version__
 
 from . import screen
-from .inputs import Input, labels_of, open_input
+from .inputs import Input, labelled, open_input
 from .messages import on_the_command_line
 from .mixed import Choice
 from .models import by_component, described_components, score_table
@@ -83,16 +83,16 @@ def fit(
     """
     start = time.perf_counter()
     outputs.check(data)
-    with where.opened(data, how if choice is None else choice.how(how)) as given:
-        label, hints = outputs.label, []
+    with where.opened(data, how if choice is None else choice.how(how)) as opened:
+        hints: list[str] = []
         if choice is not None:
-            choice = replace(choice, label=label)
-            mixed = choice.read(given, how)
+            choice = replace(choice, labels=outputs.labels)
+            mixed = choice.read(opened, how)
             if mixed is not None and fit_mixed is not None:
                 fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
                 return
-            hints = choice.hints(given)
-        labels = None if label is None else labels_of(_in_memory(given, "--label"), label)
+            hints = choice.hints(opened)
+        given, labels = labelled(opened, outputs.labels)
         given.fit(model.fit, model.tol)
         if "zero-one" in model.status_:
             hints = [ZEROS_AND_ONES, *hints]
@@ -111,7 +111,7 @@ def fit(
             (
                 "report",
                 outputs.report,
-                lambda path: _write_report(path, label, given, found, labels, start),
+                lambda path: _write_report(path, given, found, labels, start),
             ),
         )
     seconds = time.perf_counter() - start
@@ -197,10 +197,9 @@ def _loadings(model: BayesianPCA) -> Table:
 
 def _write_report(
     path: Path,
-    label: str | None,
     given: Input,
     found: Found,
-    labels: np.ndarray | None,
+    labels: dict[str, Any],
     start: float,
 ) -> None:
     from bayespca.report import page
@@ -220,8 +219,8 @@ def _write_report(
         scores=scores,
         scores_std=std,
         sample_names=ids,
-        labels=None if labels is None else labels[chosen],
-        labels_name=label,
+        labels=labels["labels"][chosen] if labels else None,
+        labels_name=labels.get("labels_name"),
         ranks=ranks,
         stability=found.stability,
         lookalikes=found.lookalikes,
@@ -302,12 +301,12 @@ def demo(folder: Path) -> None:
         scores=folder / "scores.csv",
         loadings=folder / "loadings.csv",
         model=folder / "wine.bpca",
-        label="cultivar",
+        label=["cultivar"],
     )
     files = {name: path for name, path in vars(outputs).items() if isinstance(path, Path)}
     options = " ".join(f"--{name} {path}" for name, path in files.items())
     out = screen.console()
-    out.print(f"[dim]$ bayespca fit {data} --label {outputs.label} {options}[/dim]\n")
+    out.print(f"[dim]$ bayespca fit {data} --label cultivar {options}[/dim]\n")
     model = BayesianPCA(random_state=0)
     fit(data, How(), model, outputs)
     out.print(f"\nOpen [bold]{outputs.report}[/bold] in a browser to see it.")

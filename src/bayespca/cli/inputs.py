@@ -160,12 +160,25 @@ def open_tensor(path: Path, how: How) -> Numbers:
         return read_tensor(path, how)
 
 
+def labelled(given: Input, labels: Sequence[str]) -> tuple[Input, dict[str, Any]]:
+    """The input without the columns of labels, and what colours samples in a report."""
+    if not labels:
+        return given, {}
+    if given.table is None:
+        raise ValueError(
+            "--label needs the data in memory: use --in-memory, and neither --dask nor --workers."
+        )
+    values = [labels_of(given.table, name) for name in labels]
+    table = given.table.without(labels, "label")
+    return replace(given, table=table), {"labels": values[0], "labels_name": labels[0]}
+
+
 def labels_of(table: Table, column: str) -> np.ndarray:
     """The column that colours samples: one that was set aside, a feature, or the ids."""
     if column in table.others:
         return table.others[column]
     if table.names is not None and column in table.names:
-        return np.asarray(table.values[:, table.names.index(column)])
+        return table.column(table.names.index(column))
     if table.ids is not None and column == table.id_name:
         return np.array(table.ids, dtype=object)
     known = [*table.others, *(table.names or [])]

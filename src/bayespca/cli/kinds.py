@@ -20,7 +20,7 @@ from bayespca.io.tables import write_table
 from bayespca.io.writing import replacing_path
 
 from . import models, screen
-from .inputs import labels_of, open_input, open_tensor
+from .inputs import labelled, open_input, open_tensor
 from .messages import option_name, renamed
 from .mixed import MixedInput
 from .options import ColumnKinds, Computing, Fitting, ModelKind, changed
@@ -121,9 +121,9 @@ def fit(
                 model.fit(T, callback=callback)
             found = FittedKind(model, T, data, {}, {}, [])
         else:
-            given = open_input(data, how, stream=False)
+            given, samples = labelled(open_input(data, how, stream=False), outputs.labels)
             assert given.table is not None
-            samples = _samples(given.table, outputs)
+            samples |= {"sample_names": given.table.ids}
             if hasattr(model, "binarize"):
                 _check_bits(model, given.table)
             given.fit(model.fit, model.tol)
@@ -141,7 +141,7 @@ def fit_mixed(
 ) -> None:
     """Fit a table with columns of all kinds; the command began at `start`."""
     assert given.table is not None
-    samples = _samples(given.table, outputs)
+    samples = {"sample_names": given.table.ids} | labelled(given, outputs.labels)[1]
     given.fit(model.fit, model.tol)
     about = (given.file.path, samples, given.facts, given.notes_on(model))
     found = FittedKind(model, given.table, *about, read=given.frame)
@@ -204,13 +204,6 @@ class FittedKind:
             as_json=as_json,
             facts=self.facts,
         )
-
-
-def _samples(table: Table, outputs: FitOutputs) -> dict[str, Any]:
-    if outputs.label is None:
-        return {"sample_names": table.ids}
-    labels = labels_of(table, outputs.label)
-    return {"sample_names": table.ids, "labels": labels, "labels_name": outputs.label}
 
 
 def _check_bits(model: Any, table: Table) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,15 +77,15 @@ class MixedInput(Input):
 class Choice:
     """Options that decide whether a table is analysed as numbers or with columns of all kinds.
 
-    `instead` are the given options that only a PCA of numbers has; `label` is the column that
-    colours samples.
+    `instead` are the given options that only a PCA of numbers has; `labels` are columns
+    that are no features.
     """
 
     columns: ColumnKinds
     n_components: Any = "auto"
     seed: int = 0
     instead: tuple[str, ...] = ()
-    label: str | None = None
+    labels: Sequence[str] = ()
 
     def how(self, how: How) -> How:
         """Options for reading the file, with columns of text if these may be analysed."""
@@ -103,7 +103,7 @@ class Choice:
         """A sentence if options exclude columns that could be analysed."""
         if self.columns.numbers_only or not self.instead or given.table is None:
             return []
-        found = _mixed(given, given.table, self.columns, self.label)
+        found = _mixed(given, given.table, self.columns, self.labels)
         names = [] if found is None else [n for n in found.frame.columns if n in given.table.others]
         if not names:
             return []
@@ -118,7 +118,7 @@ class Choice:
             raise ValueError(f"{columns.named()[0]} cannot be used with {what}: leave one out.")
         found = None
         if table is not None and not (columns.numbers_only or self.instead):
-            found = _mixed(given, table, columns, self.label)
+            found = _mixed(given, table, columns, self.labels)
         if found is None and table is not None and not table.shape[1]:
             # This raises an error about the missing numbers.
             open_files(given.file.path, how)
@@ -126,14 +126,14 @@ class Choice:
 
 
 def _mixed(
-    given: Input, table: Table, columns: ColumnKinds, label: str | None
+    given: Input, table: Table, columns: ColumnKinds, labels: Sequence[str]
 ) -> MixedInput | None:
     """The table with columns of all kinds if it has texts or truth values, or if options say so."""
     is_chosen = bool(columns.named())
     if table.upright is not None and not is_chosen:
         return None
     asked = columns.by_column() | dict.fromkeys(columns.orders(), "ordinal")
-    aside = set_aside(table, {label} if label else set(), asked)
+    aside = set_aside(table, set(labels), asked)
     names = [name for name in names_of(table) if name not in aside]
     kinds = {str(table.types.get(name)) for name in names}
     has_others = any(name in table.others for name in names) or "bool" in kinds

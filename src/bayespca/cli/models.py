@@ -35,7 +35,7 @@ def by_component(
     """A column for each component, followed by one of its standard deviations."""
     both = np.stack([values, spread], axis=2).reshape(len(values), -1)
     names = [text for name in component_names(values.shape[1]) for text in (name, f"{name} std")]
-    return Table(both, names, rows, row)
+    return Table(both, names, rows, _apart(row, names))
 
 
 def score_table(model: FittedPCA, part: Table, *, std: bool = True, read: Any = None) -> Table:
@@ -46,7 +46,13 @@ def score_table(model: FittedPCA, part: Table, *, std: bool = True, read: Any = 
     T, spread = model.transform(part if read is None else read, return_std=True)
     if std:
         return by_component(T, spread, part.ids, part.id_name)
-    return Table(T, component_names(model.n_components_), part.ids, part.id_name)
+    names = component_names(model.n_components_)
+    return Table(T, names, part.ids, _apart(part.id_name, names))
+
+
+def _apart(name: str, names: list[str]) -> str:
+    """The name of the column of ids, changed if another column has it."""
+    return f"{name} (id)" if name in names else name
 
 
 def slice_scores(model: Any, T: Numbers) -> Table:

@@ -47,12 +47,20 @@ class FitOutputs:
             help="For DATA in .h5ad: a copy with components where scanpy looks for them (.h5ad).",
         ),
     ] = None
-    label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
+    label: Annotated[
+        list[str] | None,
+        output(help="A column that is no feature; the first given colours samples in the report."),
+    ] = None
     stability: Stability = None
     lookalikes: Lookalikes = 0
     verbose: Annotated[
         bool, output("--verbose", "-v", help="Also print noise, evidence and singular values.")
     ] = False
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Columns that are no features."""
+        return self.label or ()
 
     def drawn(self) -> dict[str, object]:
         """The options that need tables or halves to be drawn, which only a PCA of numbers has."""
@@ -69,8 +77,6 @@ class FitOutputs:
         check_tables(self.scores, self.loadings)
         written = [(f"--{o}", getattr(self, o)) for o in ("report", "scores", "loadings", "model")]
         check_places(written, read=[("DATA", data)])
-        if self.label is not None and self.report is None:
-            raise ValueError("--label colours the samples in a report: give --report, too.")
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ def read_table(name: str, table: Input) -> View:
 def parts(table: Input) -> tuple[Names | None, Names | None, Any]:
     """Names of the samples and of the columns of a table, and the table itself.
 
-    An index that only counts rows has no names.
+    An index that counts rows from 0 has no names, unless those of other tables are numbers.
     """
     if isinstance(table, View):
         return (table.samples, *parts(table.values)[1:])
@@ -220,9 +220,14 @@ def parts(table: Input) -> tuple[Names | None, Names | None, Any]:
     table = table.toarray() if is_sparse(table) else table
     names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
     samples = None
-    if is_pandas(table) and type(table.index).__name__ != "RangeIndex":
+    if is_pandas(table) and not _counts_rows(table.index):
         samples = np.array(table.index, dtype=object)
     return samples, names, table
+
+
+def _counts_rows(index: Any) -> bool:
+    """Whether an index of pandas is the one of a table without names: 0, 1, 2, …."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
 def is_pandas(table: Input) -> bool:
@@ -240,6 +245,14 @@ def refuse_empty(name: str) -> NoReturn:
 def joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
     """Tables side by side: by the names of their samples if all have them, else by position."""
     distant = any(is_dask(one.values) for one in found)
+    if any(_are_numbers(one.samples) for one in found):
+        # Rows that were shuffled or taken out still have their numbers; the others do, too.
+        found = [
+            replace(one, samples=np.arange(len(one.values)).astype(object))
+            if one.samples is None and one.is_frame
+            else one
+            for one in found
+        ]
     if all(one.samples is not None for one in found) and not distant:
         return _by_name(found)
     first = found[0]
@@ -252,6 +265,10 @@ def joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
             )
     samples = next((one.samples for one in found if one.samples is not None), None)
     return _beside([one.values for one in found]), samples
+
+
+def _are_numbers(samples: Names | None) -> bool:
+    return samples is not None and all(isinstance(name, int | np.integer) for name in samples)
 
 
 def _by_name(found: Sequence[View]) -> tuple[Numbers, Names]:

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +25,7 @@ from bayespca.arrays.types import (
 from bayespca.discrete.columns import TableColumn, as_cells, log_units
 from bayespca.inference.fitting import Looping
 from bayespca.inference.result import extended
+from bayespca.io.packages import need
 from bayespca.sources.cluster import computed, watched
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import DaskArray
@@ -303,7 +305,11 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         given, _ = self._read(X)
         if is_dask(given.values):
             return self._lazily(given, "transform", return_std=return_std)
-        T = self._typed(self._predictor.scores(_wide(given)), given)
+        T: Any = self._typed(self._predictor.scores(_wide(given)), given)
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if (own or get_config()["transform_output"]) == "pandas" and given.samples is not None:
+            # A dict has no index that scikit-learn could keep.
+            T = need("pandas", "output as a DataFrame").DataFrame(T, index=given.samples)
         if not return_std:
             return T
         return T, self._typed(self._predictor.scores_std(_wide(given)), given)

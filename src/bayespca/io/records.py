@@ -144,6 +144,24 @@ class Table:
         named = [name for name in self.order or () if name not in beside]
         return named or [f"column {j}" for j in range(self.shape[1])]
 
+    def column(self, j: int) -> Entries:
+        """The values of one feature."""
+        found = self.values[:, [j]]
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found)[:, 0]
+
+    def without(self, names: Sequence[str], why: str) -> Table:
+        """The table with some of its features set aside, and the reason; others are left alone."""
+        places = {name: self.features.index(name) for name in names if name in self.features}
+        rest = np.setdiff1d(np.arange(self.shape[1]), list(places.values()))
+        columns = {name: self.column(j) for name, j in places.items()}
+        return replace(
+            self,
+            values=self.values[:, rest],
+            names=None if self.names is None else [self.names[j] for j in rest],
+            others=self.others | columns,
+            aside=self.aside | dict.fromkeys([*places, *(set(names) & set(self.others))], why),
+        )
+
     @property
     def is_of_text(self) -> bool:
         """Whether the table comes from a text file, which has no types."""

@@ -168,7 +168,7 @@ def combinations(X: Array) -> Combinations:
         if table.has_holes or has_nan(X):
             holes = to_numpy(array_namespace(X).isnan(X)).any(axis=1)
             whole = taken(X, np.flatnonzero(~holes), axis=0)
-        sums = _sums(X, whole, rest, copies, table) if len(whole) >= FEWEST_ROWS else []
+        sums = _sums(X, whole, rest, copies, table) if whole.shape[0] >= FEWEST_ROWS else []
     if rest.size - len(sums) < 2:
         # A single column is all that there is: a table of rank one, without noise.
         return NONE
