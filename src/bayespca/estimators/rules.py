@@ -111,7 +111,13 @@ def rank_report(
     report = _with_default(rank_rules(found.spectrum, random_state=rng), default)
     if data.where is Where.DENSE and math.prod(values.shape) <= MANY_CELLS:
         Z = np.asarray(to_numpy(values), dtype=np.float64)
-        report = _with_noise_models(report, data, default)
+        # EVB's rank under each noise model.
+        asked = Asked(center=default.center, scale=default.scale)
+        complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
+        allowed = set(complete.allowed())
+        tried = [name for name in COMPLETE if name in allowed]
+        ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
+        report = replace(report, noise_models=ranks)
         report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
     else:
         report = replace(report, not_asked=LARGE)
@@ -198,16 +204,6 @@ def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generat
         return report
     flips = sign_flips(Z, rng)
     return replace(report, sign_flips=flips, bi_cross_validation=bi_cross_validation(Z, rng))
-
-
-def _with_noise_models(report: RankReport, data: Data, default: BayesianPCA) -> RankReport:
-    """Add EVB's rank under each noise model."""
-    asked = Asked(center=default.center, scale=default.scale)
-    complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
-    names = set(complete.allowed())
-    tried = [name for name in COMPLETE if name in names]
-    ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
-    return replace(report, noise_models=ranks)
 
 
 def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:

@@ -170,7 +170,14 @@ def pca(
 
 def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
     if isinstance(model, GeneralizedPCA):
-        return _found_in_counts(model, matrix)
+        X = matrix.in_memory()
+        scores, std = model.fit(X).transform(X, return_std=True)
+        variance = scores.var(axis=0)
+        about = {
+            "variance": variance,
+            "variance_ratio": variance / max(float(variance.sum()), TINY),
+        }
+        return _Found(scores, std, np.asarray(model.components_).T, None, about)
     model.fit(matrix.input())
     blocks = matrix.blocks() if matrix.is_stored else [matrix.input()]
     parts = [
@@ -191,14 +198,6 @@ def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
         about["rank_posterior"] = np.asarray(model.rank_posterior_)
     loadings, spread = np.asarray(model.components_).T, np.asarray(model.components_std_).T
     return _Found(scores, std, loadings, spread, about)
-
-
-def _found_in_counts(model: GeneralizedPCA, matrix: CellsByGenes) -> _Found:
-    X = matrix.in_memory()
-    scores, std = model.fit(X).transform(X, return_std=True)
-    variance = scores.var(axis=0)
-    about = {"variance": variance, "variance_ratio": variance / max(float(variance.sum()), TINY)}
-    return _Found(scores, std, np.asarray(model.components_).T, None, about)
 
 
 def _write(
@@ -310,7 +309,17 @@ def impute(
     matrix = _with_genes_of(adata, layer, mask_var)
     whole = matrix.whole()
     holes = _holes(whole)
-    _warn_of_holes(holes, matrix)
+    if not holes.any():
+        warn(
+            f"{matrix.name} has no NaN, so that there is nothing to fill; scverse.denoise writes "
+            "what is expected in place of zeros and all other values."
+        )
+    outside = int(np.count_nonzero(holes[:, ~matrix.genes].any(axis=0)))
+    if outside:
+        warn(
+            f"{matrix.name} has NaN in {outside} genes outside of mask_var, which stay: give "
+            "mask_var=None to fill them."
+        )
     holes &= matrix.genes
     std = np.zeros(0)
     if holes.any():
@@ -351,20 +360,6 @@ def _holes(whole: Any) -> BoolArray:
     of_nan = np.isnan(entries.data)
     found[entries.row[of_nan], entries.col[of_nan]] = True
     return found
-
-
-def _warn_of_holes(holes: BoolArray, matrix: CellsByGenes) -> None:
-    if not holes.any():
-        warn(
-            f"{matrix.name} has no NaN, so that there is nothing to fill; scverse.denoise writes "
-            "what is expected in place of zeros and all other values."
-        )
-    outside = int(np.count_nonzero(holes[:, ~matrix.genes].any(axis=0)))
-    if outside:
-        warn(
-            f"{matrix.name} has NaN in {outside} genes outside of mask_var, which stay: give "
-            "mask_var=None to fill them."
-        )
 
 
 def _with_values(whole: Any, holes: BoolArray, values: FloatArray) -> Any:
