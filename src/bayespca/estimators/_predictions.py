@@ -368,11 +368,8 @@ def judged(model: Any, X: Input) -> Judged | None:
     columns = _identifiers.places(cells.items, model.items_, "items")[cells.columns]
     # Which pairs were in the fit.
     m, counts = model.items_.size, np.diff(model.seen_starts_)
-    keys = np.repeat(np.arange(counts.size, dtype=np.int64), counts) * m + model.seen_items_
-    keys.sort()
-    wanted = rows.astype(np.int64) * m + columns
-    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    fitted = np.asarray((rows >= 0) & (columns >= 0) & (keys[places] == wanted))
+    pairs = np.repeat(np.arange(counts.size, dtype=np.int64), counts) * m + model.seen_items_
+    fitted = (rows >= 0) & (columns >= 0) & np.isin(rows.astype(np.int64) * m + columns, pairs)
     sides = model.posterior_.rows, model.posterior_.columns
     drifts = getattr(model.fit_.predictor, "drift", None) is not None
     if drifts or not all(len(side.cov) for side in sides):

@@ -25,7 +25,7 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._base import AnyEstimator
-from ._input_types import is_frame
+from ._input_types import is_frame, series_of
 
 Level = str | float | bool
 DATES = ("date", "time", "duration", "period", "interval")
@@ -127,11 +127,7 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
         ]
         dtype = np.dtype(np.float32 if values.dtype == np.float32 else np.float64)
         return RawTable(columns, values, features, dtype)
-    if not (X.shape[0] and X.shape[1]):
-        raise ValueError(
-            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
-            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
-        )
+    _input.check_not_empty(X)
     if not reset:
         _check_feature_names(estimator, X, reset=False)
         _check_n_features(estimator, X, reset=False)
@@ -141,11 +137,6 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
 
 
 # --- frames ------------------------------------------------------------------------------------
-
-
-def series_of(X: Any, j: int) -> Any:
-    """The j-th column of a frame of pandas or polars."""
-    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
 
 
 def _of_series(name: str, series: Any) -> RawColumn:

@@ -263,7 +263,19 @@ def known_errors(error_std: Any, sample_weight: Any, data: Data) -> KnownErrors 
     found = KnownErrors() if error_std is None else _of_errors(_as_floats(error_std), n, p)
     if sample_weight is None:
         return found
-    weights = _of_weights(_as_floats(sample_weight), n)
+    weights = _as_floats(sample_weight)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have the shape ({n},), got {weights.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if wrong.size:
+        i = int(wrong[0])
+        value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
+        advice = ": leave out rows that do not count" if weights[i] == 0 else ""
+        raise ValueError(
+            f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
+            f"0){advice}."
+        )
+    weights = np.asarray(weights / weights.mean())
     if (weights == weights[0]).all():
         # Equal weights carry no information.
         return found if error_std is not None else None
@@ -318,19 +330,3 @@ def _check_finite(smallest: FloatArray, what: str) -> None:
             f"error_std is infinite for all of {what} {int(empty[0])} (counting from 0), so "
             "nothing is known about it: leave it out."
         )
-
-
-def _of_weights(weights: FloatArray, n: int) -> FloatArray:
-    """Weights, checked and scaled to a mean of 1."""
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have the shape ({n},), got {weights.shape}.")
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
-    if wrong.size:
-        i = int(wrong[0])
-        value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
-        advice = ": leave out rows that do not count" if weights[i] == 0 else ""
-        raise ValueError(
-            f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
-            f"0){advice}."
-        )
-    return np.asarray(weights / weights.mean())

@@ -118,7 +118,10 @@ def rank_report(
         tried = [name for name in COMPLETE if name in allowed]
         ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
         report = replace(report, noise_models=ranks)
-        report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
+        Z = Z - Z.mean(axis=0) if center else Z
+        if Z.any() and min(Z.shape) > 1:
+            flips, folds = sign_flips(Z, rng), bi_cross_validation(Z, rng)
+            report = replace(report, sign_flips=flips, bi_cross_validation=folds)
     else:
         report = replace(report, not_asked=LARGE)
     if lookalikes:
@@ -196,14 +199,6 @@ def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankRepo
         noise_variance=solution.noise_variance,
         threshold=solution.threshold,
     )
-
-
-def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generator) -> RankReport:
-    """Add the rules that need the matrix itself, unless it does not vary."""
-    if not Z.any() or min(Z.shape) < 2:
-        return report
-    flips = sign_flips(Z, rng)
-    return replace(report, sign_flips=flips, bi_cross_validation=bi_cross_validation(Z, rng))
 
 
 def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:

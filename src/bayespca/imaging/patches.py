@@ -26,11 +26,6 @@ class Grid:
     step: int = 1
 
     @property
-    def n_voxels(self) -> int:
-        """Voxels of a patch."""
-        return int(np.prod(self.size))
-
-    @property
     def n_patches(self) -> int:
         return int(np.prod([self._along(axis).size for axis in range(3)]))
 

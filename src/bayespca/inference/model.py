@@ -122,8 +122,8 @@ class Model(ABC, Generic[D, S, F]):
     # --- in the units of the data --------------------------------------------------------------
 
     def unit(self, data: D) -> float:
-        """The number that the data were divided by before the iteration."""
-        return 1.0
+        """The number that the data were divided by before the iteration; 1 if they do not say."""
+        return float(getattr(data, "unit", 1.0))
 
     def offset(self, data: D) -> float:
         """What the units of the data add to the free energy of the iteration."""
@@ -134,8 +134,8 @@ class Model(ABC, Generic[D, S, F]):
         return run.free_energy + self.offset(data)
 
     def status(self, state: S, data: D) -> Status:
-        """Advice in plain words."""
-        return Status()
+        """Advice in plain words; by default that on the data, if they have a `status`."""
+        return cast(Status, getattr(data, "status", Status()))
 
     def described(self, found: Fit[Any], run: Run[S], data: D) -> F:
         """The fit with this model's further results: a subclass of `Fit`, made by `extended`."""

@@ -96,9 +96,6 @@ class LatentModel(Model[GPData, S, GPFit]):
     kernel: Kernel
     most: int
 
-    def unit(self, data: GPData) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[S], data: GPData) -> float:
         """The free energy with the constant that descents omit: that of pure noise, and units."""
         count = float(data.count.sum())

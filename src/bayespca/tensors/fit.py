@@ -278,9 +278,6 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         mean, variance = _mean(state, data)
         return read.of_state(state, unit=data.unit, mean=mean, mean_variance=variance)
 
-    def unit(self, data: TuckerCells) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[TuckerState], data: TuckerCells) -> float:
         """The free energy in the units of the data, without `gone`.
 

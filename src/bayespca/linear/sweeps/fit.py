@@ -121,9 +121,6 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
         components = fixed_signs(array_namespace(right).matmul(turn, right))
         return posterior_of(data, self._solution(state, data), components, gamma * data.unit)
 
-    def unit(self, data: Decomposed) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[SweepState], data: Decomposed) -> float:
         return data.in_units(self._solution(run.state, data).free_energy)
 

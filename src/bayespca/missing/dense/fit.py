@@ -269,9 +269,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             state = state.without(h)
         return for_all_columns(state, data, self)
 
-    def unit(self, data: HolesTable) -> float:
-        return data.unit
-
     def offset(self, data: HolesTable) -> float:
         rows = data.rows
         return float((rows.column_counts - rows.centred) @ np.log(rows.unit))

@@ -127,9 +127,6 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
             biases=self.biases,
         )
 
-    def unit(self, data: RatingsCells) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[RatingsState], data: RatingsCells) -> float:
         """The free energy in the units of the ratings.
 
