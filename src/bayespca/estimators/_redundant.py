@@ -72,20 +72,14 @@ def reduced(
     rows = None if weighted else copied_rows(data.values)
     if rows is not None:
         data = _with_values(data, taken(data.values, np.unique(rows)), data.features)
-    known = Reduced(data, errors, combined, rows)
     first = replicates(data.values) if averages and errors is None else None
-    return known if first is None else _of_samples(known, first)
-
-
-def _of_samples(known: Reduced, first: Index) -> Reduced:
-    """The means of repeated measurements; `first` has the first row of the sample of each row."""
-    rows = first
-    if known.rows is not None:
-        distinct = np.unique(known.rows)
-        rows = distinct[first[np.searchsorted(distinct, known.rows)]]
-    values = means_of_rows(known.data.values, first)
-    data = _with_values(known.data, values, known.data.features)
-    return replace(known, data=data, rows=rows, averaged=True)
+    if first is None:
+        return Reduced(data, errors, combined, rows)
+    data = _with_values(data, means_of_rows(data.values, first), data.features)
+    if rows is not None:
+        distinct = np.unique(rows)
+        first = distinct[first[np.searchsorted(distinct, rows)]]
+    return Reduced(data, errors, combined, first, averaged=True)
 
 
 def means_of_rows(X: Array, first: Index) -> Array:

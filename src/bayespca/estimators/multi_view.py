@@ -9,7 +9,6 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
@@ -444,11 +443,6 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
 
     def _reads_holes(self) -> bool:
         return True
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _wide(given: Views) -> FloatArray:

@@ -84,7 +84,13 @@ def compress(
             UserWarning,
             stacklevel=2,
         )
-    _warn_of_notes(table)
+    names = [repr(layer.name) for layer in table if layer.notes and not layer.why_left]
+    if names:
+        warnings.warn(
+            f"The ranks of {', '.join(names)} are rough; print(layers.ranks(model)) shows why.",
+            UserWarning,
+            stacklevel=2,
+        )
     made = copy.deepcopy(model)
     for layer in layers_of(made):
         found = table[layer.name]
@@ -98,16 +104,6 @@ def compress(
                 parent, _, attribute = name.rpartition(".")
                 setattr(made.get_submodule(parent), attribute, replacement)
     return made
-
-
-def _warn_of_notes(table: LayerRanks) -> None:
-    names = [repr(layer.name) for layer in table if layer.notes and not layer.why_left]
-    if names:
-        warnings.warn(
-            f"The ranks of {', '.join(names)} are rough; print(layers.ranks(model)) shows why.",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _replacement(layer: Layer, rank: Rank) -> Any:
