@@ -77,7 +77,6 @@ class Filling:
     def _draws(
         self, model: AnyEstimator, written: dict[str, str]
     ) -> Iterator[tuple[Path, np.random.Generator]]:
-        """Path and random generator of each draw."""
         rng = np.random.default_rng(model.random_state)
         for i in range(self.beside.draws):
             place = self.beside.of_draw(self.out, i)

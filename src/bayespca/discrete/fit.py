@@ -179,7 +179,6 @@ def general_model(
 def binary_model(
     data: KnownTable, *, n_components: int | None, init: str = "closed"
 ) -> BinaryModel:
-    """The model of a table of zeros and ones."""
     return BinaryModel(*_sized(data, n_components), init)
 
 

@@ -168,7 +168,6 @@ def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
 
 
 def features_of(estimator: BaseEstimator) -> Features:
-    """The features that an estimator was fitted with."""
     return Features(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
 
 

@@ -91,7 +91,6 @@ class RawTable:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns."""
         if not self.is_sparse:
             return [column.name for column in self.columns]
         return _names_of(self.features)

@@ -78,7 +78,6 @@ class Views:
         return np.dtype(float_type(self.values.dtype))
 
     def columns(self, name: str) -> Counts:
-        """The columns of a view."""
         return np.flatnonzero(self.view == list(self.names).index(name))
 
 

@@ -202,7 +202,6 @@ def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankRepo
 
 
 def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:
-    """The report on data with holes."""
     _input.check_any_value(data)
 
     def fitted(noise: str) -> PCAFit:

@@ -66,7 +66,7 @@ def words_of(cell: object, *, is_list: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in str(cell).split(BETWEEN) if word.strip()))
 
 
-def read_features(path: Path, role: str, how: How | None = None) -> FeatureColumns:
+def read_features(path: Path, role: str) -> FeatureColumns:
     """Read the features of users or items; `role` is "user" or "item"."""
     ending = ending_of(path, FEATURES_TEXT, ARROW, "features")
     if ending in ARROW:
@@ -76,7 +76,7 @@ def read_features(path: Path, role: str, how: How | None = None) -> FeatureColum
         columns = [_plain(_decoded(column, pa), pa) for column in table.columns]
         rows = [list(row) for row in zip(*columns, strict=True)]
         return _columns(path, table.column_names, rows, role, dialect=None)
-    sample = _sample(path, how or How())
+    sample = _sample(path, How())
     dialect, header = sample.dialect, sample.names
     lines = data_rows(path, dialect, most=None)
     if dialect.delimiter == ":" and COLONS in _first_line(path):

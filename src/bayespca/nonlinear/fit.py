@@ -143,7 +143,6 @@ class GPModel(LatentModel[GPState]):
         return fewer if lost < MOST_LOST or data.shape[0] <= FEW_ROWS else None
 
     def _template(self, state: GPState, data: GPData) -> LatentPoint:
-        """A point with the sizes of a state."""
         Q = state.n_dimensions
         hyper = first_hyper(self.kernel, np.ones(Q))
         N = data.shape[0]

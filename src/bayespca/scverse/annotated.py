@@ -58,10 +58,6 @@ def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
     return GeneralizedPCA(n_components, likelihood=likelihood, row_sizes=True)
 
 
-def likelihood_of(model: Model) -> str:
-    return "normal" if isinstance(model, BayesianPCA) else str(model.likelihood)
-
-
 def warn_of_counts(matrix: CellsByGenes) -> None:
     warn(
         f"{matrix.name} holds raw counts, whose noise grows with their means: use "
@@ -161,7 +157,7 @@ def pca(
         "mask_var": masked,
         "layer": layer,
         "noise": noise,
-        "likelihood": likelihood_of(model),
+        "likelihood": "normal" if isinstance(model, BayesianPCA) else str(model.likelihood),
     }
     target = adata.copy() if copy else adata
     _write(target, matrix, found, {k: v for k, v in params.items() if v is not None}, key_added)
@@ -173,10 +169,8 @@ def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
         X = matrix.in_memory()
         scores, std = model.fit(X).transform(X, return_std=True)
         variance = scores.var(axis=0)
-        about = {
-            "variance": variance,
-            "variance_ratio": variance / max(float(variance.sum()), TINY),
-        }
+        ratio = variance / max(float(variance.sum()), TINY)
+        about = {"variance": variance, "variance_ratio": ratio}
         return _Found(scores, std, np.asarray(model.components_).T, None, about)
     model.fit(matrix.input())
     blocks = matrix.blocks() if matrix.is_stored else [matrix.input()]
@@ -309,17 +303,7 @@ def impute(
     matrix = _with_genes_of(adata, layer, mask_var)
     whole = matrix.whole()
     holes = _holes(whole)
-    if not holes.any():
-        warn(
-            f"{matrix.name} has no NaN, so that there is nothing to fill; scverse.denoise writes "
-            "what is expected in place of zeros and all other values."
-        )
-    outside = int(np.count_nonzero(holes[:, ~matrix.genes].any(axis=0)))
-    if outside:
-        warn(
-            f"{matrix.name} has NaN in {outside} genes outside of mask_var, which stay: give "
-            "mask_var=None to fill them."
-        )
+    _warn_of_holes(holes, matrix)
     holes &= matrix.genes
     std = np.zeros(0)
     if holes.any():
@@ -360,6 +344,20 @@ def _holes(whole: Any) -> BoolArray:
     of_nan = np.isnan(entries.data)
     found[entries.row[of_nan], entries.col[of_nan]] = True
     return found
+
+
+def _warn_of_holes(holes: BoolArray, matrix: CellsByGenes) -> None:
+    if not holes.any():
+        warn(
+            f"{matrix.name} has no NaN, so that there is nothing to fill; scverse.denoise writes "
+            "what is expected in place of zeros and all other values."
+        )
+    outside = int(np.count_nonzero(holes[:, ~matrix.genes].any(axis=0)))
+    if outside:
+        warn(
+            f"{matrix.name} has NaN in {outside} genes outside of mask_var, which stay: give "
+            "mask_var=None to fill them."
+        )
 
 
 def _with_values(whole: Any, holes: BoolArray, values: FloatArray) -> Any:

@@ -42,7 +42,6 @@ class SideBySide:
 
     @cached_property
     def columns(self) -> list[NDArray[np.intp]]:
-        """The columns of each view."""
         return [np.flatnonzero(self.view == v) for v in range(self.n_views)]
 
     @cached_property
