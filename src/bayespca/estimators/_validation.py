@@ -5,6 +5,7 @@ The table of each estimator has the values that an option may take by itself: se
 
 from __future__ import annotations
 
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,6 +15,8 @@ from sklearn.base import BaseEstimator
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, RandomState
+from bayespca.engines.decomposing import available_memory
+from bayespca.inference.chains import Schedule
 from bayespca.inference.fitting import Looping
 from bayespca.inference.loop import Callback
 from bayespca.lowrank.variational import Hyper
@@ -34,6 +37,8 @@ ELSEWHERE = {
 FOUND = ("auto", "evb", None)
 # scikit-learn's word for the number of components that Minka's evidence prefers.
 MLE = "mle"
+# Options of estimators that draw.
+SCHEDULE = tuple(field.name for field in fields(Schedule))
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
@@ -221,6 +226,21 @@ def looping(estimator: BaseEstimator, callback: Callback | None) -> Looping:
         callback=callback,
         checkpoint=estimator.checkpoint,
     )
+
+
+def schedule(estimator: BaseEstimator) -> Schedule:
+    """Lengths of chains, from the options of estimators that draw."""
+    return Schedule(**{name: int(getattr(estimator, name)) for name in SCHEDULE})
+
+
+def check_draws(estimator: BaseEstimator, numbers: int, what: str) -> None:
+    """Raise if draws of so many numbers each do not fit into memory; `what` names them."""
+    needed = 8.0 * estimator.n_chains * estimator.n_draws * numbers
+    if needed > available_memory():
+        raise ValueError(
+            f"the draws of {what} would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
+            "(with thin to keep the length of the chains)."
+        )
 
 
 def hyperparameters(estimator: BaseEstimator) -> Hyper:
