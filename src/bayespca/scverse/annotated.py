@@ -22,19 +22,15 @@ COUNTS = ("poisson", "negative-binomial")
 LIKELIHOODS = ("auto", "normal", *COUNTS)
 
 
-class HowToFit(NamedTuple):
-    """Parameters of a fit, as in `scverse.pca`."""
-
-    likelihood: str
-    noise: str
-    n_components: int | str
-    random_state: int
-    min_components: int = 0
-
-
-def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
+def model_for(
+    matrix: CellsByGenes,
+    likelihood: str,
+    noise: str,
+    n_components: int | str,
+    random_state: int,
+    least: int = 0,
+) -> Model:
     """The estimator for a matrix; warns if raw counts are fitted with normal noise."""
-    likelihood, noise, n_components, random_state, least = fitting
     if likelihood not in LIKELIHOODS:
         known = ", ".join(map(repr, LIKELIHOODS))
         raise ValueError(f"likelihood must be one of {known}; got {likelihood!r}.")
@@ -144,9 +140,7 @@ def pca(
         The copy if `copy` is true, else None.
     """
     matrix = chosen(adata, layer, mask_var)
-    model = model_for(
-        matrix, HowToFit(likelihood, noise, n_components, random_state, min_components)
-    )
+    model = model_for(matrix, likelihood, noise, n_components, random_state, min_components)
     found = _found(model, matrix)
     if not found.scores.shape[1]:
         warn(f"No component of {matrix.name} is above its noise: X_pca has no columns.")
@@ -238,7 +232,7 @@ def denoise(
     True
     """
     matrix = _with_genes_of(adata, layer, mask_var)
-    model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
+    model = model_for(matrix, likelihood, noise, n_components, random_state)
     values = matrix.in_memory()
     model.fit(values)
     if isinstance(model, GeneralizedPCA):
@@ -307,7 +301,7 @@ def impute(
     holes &= matrix.genes
     std = np.zeros(0)
     if holes.any():
-        model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
+        model = model_for(matrix, likelihood, noise, n_components, random_state)
         values = matrix.in_memory()
         model.fit(values)
         predict = model.predict_cells if isinstance(model, GeneralizedPCA) else model.impute
