@@ -34,8 +34,7 @@ from bayespca.spectrum.solving import solve
 from . import _input, _validation
 from ._checks import ONE_ROW
 from ._halves import HALVES, check_halves, is_cheap
-from ._likeness import check_lookalikes, of_fit
-from ._lookalikes import Lookalikes
+from ._lookalikes import Lookalikes, check_lookalikes, of_fit
 from ._options import Auto
 from .pca import BayesianPCA, RankWarning
 from .ranks import RankReport
