@@ -96,10 +96,6 @@ class TableModel(TableProblem, Model[KnownTable, TableState, F]):
 
     init: str = "closed"
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: KnownTable, rng: np.random.Generator) -> TableState:
         if self.has_one_start:
             return start(data.cells, self)

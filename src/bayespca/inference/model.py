@@ -60,10 +60,13 @@ class Model(ABC, Generic[D, S, F]):
 
     # --- what some models say ------------------------------------------------------------------
 
+    # How a run starts; a closed form is not random.
+    init = ""
+
     @property
     def has_one_start(self) -> bool:
         """Whether `start` is not random, so that more starts would be the same."""
-        return False
+        return self.init == "closed"
 
     @property
     def n_steps(self) -> int | None:

@@ -170,10 +170,6 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def _first_scales(self, data: TuckerCells) -> AllScales:
         return all_noise(data) if self.has_slices else ()
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: TuckerCells, rng: np.random.Generator) -> TuckerState:
         assert self.guess is not None
         noise, scales = self.fixed_noise, self._first_scales(data)

@@ -75,10 +75,6 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
     most: int
     init: str = "random"
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: Decomposed, rng: np.random.Generator) -> SweepState:
         closed, unit = self._closed(data), data.unit
         noise = closed.noise_variance / (unit * unit)

@@ -115,10 +115,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
 
     # --- the iteration -------------------------------------------------------------------------
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
         if self.noise.cells:
             # States found with equal noise of cells, with gross errors and with these clipped.

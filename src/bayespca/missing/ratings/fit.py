@@ -54,10 +54,6 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
     dtype: str = "float64"
     borrows_noise: bool = False
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: RatingsCells, rng: np.random.Generator) -> RatingsState:
         if self.has_one_start:
             return start(data, self, self.rank)
