@@ -100,25 +100,24 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
     """Read a table with columns of any kind; they must be those of the fit, unless `reset`."""
     if is_sparse(X.values if isinstance(X, Table) else X):
         # All cells of a sparse matrix are known: counts, or zeros and ones.
-        checks: dict[str, Any] = {
-            "accept_sparse": "csr",
-            "dtype": np.float64,
-            "ensure_all_finite": True,
-        }
-        values, features = _input.checked(estimator, X, reset=reset, **checks)
+        values, features = _input.checked(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64
+        )
         return RawTable([], csr_array(values), features)
     X = _input.unmasked(_input.as_numpy(X))
     if _has_text(X):
-        checks = {"dtype": None, "ensure_all_finite": False}
         X = np.asarray(X, dtype=object)
-        values, features = _input.checked(estimator, X, reset=reset, **checks)
+        values, features = _input.checked(
+            estimator, X, reset=reset, dtype=None, ensure_all_finite=False
+        )
         columns = [
             _of_objects(name, values[:, j].tolist()) for j, name in enumerate(_names_of(features))
         ]
         return RawTable(columns, values, features)
     if not is_frame(X):
-        checks = {"dtype": "numeric", "ensure_all_finite": "allow-nan"}
-        values, features = _input.checked(estimator, X, reset=reset, **checks)
+        values, features = _input.checked(
+            estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan"
+        )
         kind, numbers = values.dtype.kind, values.astype(np.float64)
         columns = [
             RawColumn(name, numbers=numbers[:, j], is_flags=kind == "b", is_whole=kind in "iu")

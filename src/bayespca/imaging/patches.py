@@ -80,8 +80,8 @@ def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
     xp, lengths = array_namespace(patches), tuple(each.size for each in corners)
     left = patches.reshape((*lengths, *grid.size, *patches.shape[2:]))
     for axis in (2, 1, 0):
-        # Of (X, Y, Z, x, y, z, …), whose voxel axes beyond this one are gone, the axis of voxels is
-        # removed, and that of corners becomes the axis of the box.
+        # Of the axes X, Y, Z, x, y, z, …, those of voxels beyond this one are gone. This one goes,
+        # too, and that of corners becomes the axis of the box.
         first, width = corners[axis] - corners[axis][0], grid.size[axis]
         shape = list(left.shape)
         del shape[axis + 3]
