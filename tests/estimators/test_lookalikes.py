@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from bayespca import BayesianPCA, rank_report
 from bayespca.datasets import noisy
 from bayespca.estimators._input import read
-from bayespca.estimators._likeness import _plausible, _sizes, of_fit
-from bayespca.estimators._lookalikes import Lookalikes
+from bayespca.estimators._lookalikes import Lookalikes, _plausible, _sizes, of_fit
 from bayespca.estimators.rules import lookalikes_of
 from bayespca.noise.asked import Asked
 

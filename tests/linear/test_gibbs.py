@@ -354,7 +354,7 @@ def test_any_shape_runs(n, q):
     assert found.W.shape == (2, 5, 5, q)
     for array in vars(found).values():
         assert np.isfinite(array).all()
-    assert np.isfinite(reading.report(found, data).noise_variance)
+    assert np.isfinite(reading.report(found, data)[0].noise_variance)
 
 
 def test_what_double_precision_cannot_hold_is_told():

@@ -1,15 +1,5 @@
 """Arrays of any namespace: where they live, how small matrices are packed, threads."""
 
-from .namespaces import array_namespace, is_sparse, to_namespace, to_numpy
-from .signs import fixed_signs
-from .types import Array, FloatArray
+from .namespaces import to_namespace, to_numpy
 
-__all__ = [
-    "Array",
-    "FloatArray",
-    "array_namespace",
-    "fixed_signs",
-    "is_sparse",
-    "to_namespace",
-    "to_numpy",
-]
+__all__ = ["to_namespace", "to_numpy"]

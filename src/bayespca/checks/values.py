@@ -29,7 +29,17 @@ def of_values(rows: FloatArray) -> Advice | None:
             "zero-one",
             "All values are 0 or 1, and a normal model does not suit such data: use BinaryPCA.",
         )
-    if not _are_counts(rows):
+    # Columns of counts vary more where their means are larger.
+    rows = rows[:, ~np.isnan(rows).all(axis=0)]
+    mean, variance = np.nanmean(rows, axis=0), np.nanvar(rows, axis=0)
+    use = (mean > 0) & (variance > 0)
+    if np.count_nonzero(use) < max(FEWEST, MOST * mean.size) or mean[use].mean() > LARGE:
+        return None
+    x, y = np.log(mean[use]), np.log(variance[use])
+    if np.ptp(x) < 1.0:
+        return None
+    slope = float(np.polyfit(x, y, 1)[0])
+    if not (SLOPES[0] < slope < SLOPES[1] and float(np.corrcoef(x, y)[0, 1]) > 0.7):
         return None
     return Advice(
         COUNTS,
@@ -40,17 +50,3 @@ def of_values(rows: FloatArray) -> Advice | None:
 
 def _are_whole(values: FloatArray) -> bool:
     return bool((values == np.round(values)).all())
-
-
-def _are_counts(rows: FloatArray) -> bool:
-    """Whether columns with larger means vary more, roughly as counts do."""
-    rows = rows[:, ~np.isnan(rows).all(axis=0)]
-    mean, variance = np.nanmean(rows, axis=0), np.nanvar(rows, axis=0)
-    use = (mean > 0) & (variance > 0)
-    if np.count_nonzero(use) < max(FEWEST, MOST * mean.size) or mean[use].mean() > LARGE:
-        return False
-    x, y = np.log(mean[use]), np.log(variance[use])
-    if np.ptp(x) < 1.0:
-        return False
-    slope = float(np.polyfit(x, y, 1)[0])
-    return SLOPES[0] < slope < SLOPES[1] and float(np.corrcoef(x, y)[0, 1]) > 0.7

@@ -27,7 +27,7 @@ from .inputs import Input, open_input, open_tensor
 from .mixed import Choice, MixedInput, of_saved
 from .outputs import FilledOutputs, check_places, check_tables
 from .progress import progress
-from .standard import is_written
+from .standard import STANDARD
 
 LEVEL = 0.95
 
@@ -77,7 +77,6 @@ class Filling:
     def _draws(
         self, model: AnyEstimator, written: dict[str, str]
     ) -> Iterator[tuple[Path, np.random.Generator]]:
-        """Path and random generator of each draw."""
         rng = np.random.default_rng(model.random_state)
         for i in range(self.beside.draws):
             place = self.beside.of_draw(self.out, i)
@@ -278,7 +277,7 @@ def impute(
 ) -> None:
     """Fill the holes of a file, and write the other requested outputs."""
     check_tables(out)
-    if is_written(out) and beside.named():
+    if out == STANDARD.written and beside.named():
         raise ValueError(
             f"{' and '.join(beside.named())} write files beside --out: give --out the name of a "
             "file."

@@ -116,7 +116,23 @@ def fit(
         )
     seconds = time.perf_counter() - start
     if as_json:
-        _print_json(found, given, written, seconds=seconds)
+        numbers, likeness = summarize(model).as_dict(), found.lookalikes
+        screen.print_json(
+            {"file": str(given.file.path), "version": __version__}
+            | numbers
+            | given.facts
+            | {
+                "notes": [*numbers["notes"], *hints],
+                "singular_values": to_numpy(model.singular_values_),
+                "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
+                "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
+                "stability": None if back is None else back.as_dict(),
+                "lookalikes": None if likeness is None else likeness.as_dict(),
+                "written": written,
+                "seconds": round(seconds, 3),
+                "memory_mb": screen.peak_memory(),
+            }
+        )
         return
     notes, drawn = [*hints, *given.notes], (back, found.lookalikes)
     components, verbose = found.components(), outputs.verbose
@@ -262,27 +278,6 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
         return None
     rules = partial(rank_report, center=model.center, scale=model.scale, n_halves=0)
     return given.apply("other rank rules", rules)
-
-
-def _print_json(found: Found, given: Input, written: dict[str, str], *, seconds: float) -> None:
-    model, numbers = found.model, summarize(found.model).as_dict()
-    stability, lookalikes = found.stability, found.lookalikes
-    screen.print_json(
-        {"file": str(given.file.path), "version": __version__}
-        | numbers
-        | given.facts
-        | {
-            "notes": [*numbers["notes"], *found.hints],
-            "singular_values": to_numpy(model.singular_values_),
-            "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
-            "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
-            "stability": None if stability is None else stability.as_dict(),
-            "lookalikes": None if lookalikes is None else lookalikes.as_dict(),
-            "written": written,
-            "seconds": round(seconds, 3),
-            "memory_mb": screen.peak_memory(),
-        }
-    )
 
 
 def demo(folder: Path) -> None:

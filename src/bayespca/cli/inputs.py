@@ -292,21 +292,18 @@ class DaskCluster:
             ):
                 yield
             return
-        with _client(distributed, str(self.address)):
+        try:
+            # An invalid address would leave behind a client that never connects but that Dask uses
+            # as the default one.
+            distributed.comm.resolve_address(str(self.address))
+            client = distributed.Client(str(self.address), timeout=PATIENCE)
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"no Dask scheduler answers at {self.address} within {PATIENCE} seconds: see that "
+                "`dask scheduler` runs there and that the address is the one it prints."
+            ) from error
+        with client:
             yield
-
-
-def _client(distributed: Any, address: str) -> Any:
-    try:
-        # An invalid address would leave behind a client that never connects but that Dask uses as
-        # the default one.
-        distributed.comm.resolve_address(address)
-        return distributed.Client(address, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address} within {PATIENCE} seconds: see that "
-            "`dask scheduler` runs there and that the address is the one it prints."
-        ) from error
 
 
 @dataclass(frozen=True)

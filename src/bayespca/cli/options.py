@@ -205,7 +205,6 @@ class Computing:
         return {name: bool(getattr(self, name)) for name in ("stream", "dask", "workers")}
 
     def opened(self, path: Path, how: How) -> AbstractContextManager[Input]:
-        """A context with the input of a command."""
         from .inputs import DaskCluster
 
         return DaskCluster(self.dask, self.workers).opened(path, how, stream=self.stream)

@@ -79,8 +79,17 @@ def users_of(model: MatrixFactorization, given: str | None) -> Identifiers:
 
 
 def _ids_of(what: str, given: Identifiers, known: Identifiers) -> _Ids:
-    """Ids in the type of the fit, and a sentence about unknown ones."""
-    ids = _like(given, known)
+    """Ids in the type of the fit, and a sentence about unknown ones.
+
+    If ids of the fit are numbers, texts that are not whole numbers in the usual notation are
+    unknown, and become a number that is no id of the fit: 007 is a different id from 7.
+    """
+    ids, texts = given, [str(value) for value in given.tolist()]
+    if known.dtype == object and given.dtype != object:
+        ids = np.array(texts, dtype=object)
+    elif known.dtype != object and given.dtype == object:
+        nobody = int(known.max()) + 1
+        ids = np.array([int(text) if _is_whole(text) else nobody for text in texts], dtype=object)
     ours = set(known.tolist())
     there = np.array([value in ours for value in ids.tolist()], dtype=bool)
     sentence = strangers_sentence(given, np.where(there, 0, -1), what)
@@ -90,21 +99,6 @@ def _ids_of(what: str, given: Identifiers, known: Identifiers) -> _Ids:
     if known.dtype != object and not all(map(_is_whole, strange)):
         sentence += f" Ids of the {what}s of the fit are numbers, as {known.tolist()[0]!r}."
     return _Ids(given, ids, there, [sentence])
-
-
-def _like(ids: Identifiers, known: Identifiers) -> Identifiers:
-    """Ids in the type of the fit.
-
-    If ids of the fit are numbers, texts that are not whole numbers in the usual notation are
-    unknown, and become a number that is no id of the fit: 007 is a different id from 7.
-    """
-    if known.dtype == object and ids.dtype != object:
-        return np.array([str(value) for value in ids.tolist()], dtype=object)
-    if known.dtype != object and ids.dtype == object:
-        nobody = int(known.max()) + 1
-        texts = [str(value) for value in ids.tolist()]
-        return np.array([int(text) if _is_whole(text) else nobody for text in texts], dtype=object)
-    return ids
 
 
 def _is_whole(text: object) -> bool:

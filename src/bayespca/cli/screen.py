@@ -105,7 +105,27 @@ def print_summary(
     print_facts(title, what, _answers(summary, stability) | drawn | more)
     if components:
         out.print()
-        out.print(Padding(_components(components, verbose=verbose), (0, 2)))
+        grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
+        known = "back" in components[0]
+        back = ["comes back"] if known else []
+        strengths = ["singular value", "shrunk to"] if verbose else []
+        for name in ("component", *strengths, "variance", *back):
+            grid.add_column(name, justify="right")
+        grid.add_column("mostly", overflow="fold")
+        for row in components:
+            mostly = ", ".join(
+                f"{'+' if value >= 0 else '−'}{abs(value):.2f} {name}"
+                for name, value in row["mostly"]
+            )
+            strengths = [f"{row['singular_value']:.4g}", f"{row['shrunk']:.4g}"] if verbose else []
+            grid.add_row(
+                str(row["component"]),
+                *strengths,
+                percent(row["explained"]),
+                *([percent(row["back"])] if known else []),
+                Text(shown(mostly)),
+            )
+        out.print(Padding(grid, (0, 2)))
     holes = [sentence] if (sentence := holes_sentence(summary)) else []
     print_notes([*holes, *(note.text for note in summary.notes), *(notes or [])])
 
@@ -178,29 +198,6 @@ def _details(summary: Summary, stability: RankStability | None) -> dict[str, str
         "evidence bound": f"{-summary.free_energy:.6g} nats" if finite else "",
     }
     return {name: value for name, value in details.items() if value}
-
-
-def _components(components: list[dict[str, Any]], *, verbose: bool) -> Grid:
-    grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    known = "back" in components[0]
-    back = ["comes back"] if known else []
-    strengths = ["singular value", "shrunk to"] if verbose else []
-    for name in ("component", *strengths, "variance", *back):
-        grid.add_column(name, justify="right")
-    grid.add_column("mostly", overflow="fold")
-    for row in components:
-        mostly = ", ".join(
-            f"{'+' if value >= 0 else '−'}{abs(value):.2f} {name}" for name, value in row["mostly"]
-        )
-        strengths = [f"{row['singular_value']:.4g}", f"{row['shrunk']:.4g}"] if verbose else []
-        grid.add_row(
-            str(row["component"]),
-            *strengths,
-            percent(row["explained"]),
-            *([percent(row["back"])] if known else []),
-            Text(shown(mostly)),
-        )
-    return grid
 
 
 def print_notes(notes: list[str]) -> None:

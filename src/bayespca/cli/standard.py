@@ -52,11 +52,6 @@ class Standard:
 STANDARD = Standard()
 
 
-def is_written(path: Path | None) -> bool:
-    """Whether a file stands for standard output."""
-    return path is not None and path == STANDARD.written
-
-
 def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
     """Callback of an option that names a file to read; without `ending`, `-` is recognised."""
 

@@ -64,7 +64,11 @@ def low_rank(
     rng = np.random.default_rng(random_state)
     A, B = rng.normal(size=(n_samples, rank)), rng.normal(size=(rank, n_features))
     A -= A.mean(axis=0)
-    U, gamma, components = _svd_of_product(strength * A, B)
+    # The thin SVD of the product, without forming it.
+    Qa, Ra = np.linalg.qr(strength * A)
+    Qb, Rb = np.linalg.qr(B.T)
+    U, gamma, W = np.linalg.svd(Ra @ Rb.T)
+    U, components = Qa @ U[:, : gamma.size], W[: gamma.size] @ Qb.T
     offset = mean * rng.normal(size=n_features)
     noise = np.sqrt(noise_variance) * rng.normal(size=(n_samples, n_features))
     scores = U * gamma
@@ -127,12 +131,3 @@ def _multiplied(core: FloatArray, factors: tuple[FloatArray, ...]) -> FloatArray
     for factor in factors:
         core = np.tensordot(core, factor, axes=(0, 1))
     return core
-
-
-def _svd_of_product(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The thin SVD of AB, with the rank of its factors, without forming the product."""
-    Qa, Ra = np.linalg.qr(A)
-    Qb, Rb = np.linalg.qr(B.T)
-    U, gamma, W = np.linalg.svd(Ra @ Rb.T)
-    k = gamma.size
-    return Qa @ U[:, :k], gamma, W[:k] @ Qb.T

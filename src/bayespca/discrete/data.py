@@ -132,7 +132,6 @@ class ColumnGroup:
         return np.zeros((1, 1)) if self.offset is None else self.offset[:, None]
 
     def part(self, rows: Any, columns: Any = EVERY) -> ColumnGroup:
-        """Some of the rows and columns."""
         return replace(
             self,
             values=self.values[rows][:, columns],
@@ -218,7 +217,6 @@ class TableCells:
         return TableCells(tuple(replace(group, parameters=some) for group, some in pairs))
 
     def part(self, rows: Any, columns: BoolArray | None = None) -> TableCells:
-        """Some of the rows, or some of the rows and columns."""
         if columns is None:
             return TableCells(tuple(group.part(rows) for group in self.groups))
         return TableCells(
@@ -290,7 +288,6 @@ def bits(cells: BinaryCells) -> TableCells:
 
 
 def row_blocks(cells: TableCells) -> list[slice]:
-    """The rows in blocks."""
     n = cells.shape[0]
     step = min(BLOCK, max(n // BLOCKS, LEAST_BLOCK))
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]

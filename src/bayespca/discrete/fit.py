@@ -96,10 +96,6 @@ class TableModel(TableProblem, Model[KnownTable, TableState, F]):
 
     init: str = "closed"
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: KnownTable, rng: np.random.Generator) -> TableState:
         if self.has_one_start:
             return start(data.cells, self)
@@ -179,7 +175,6 @@ def general_model(
 def binary_model(
     data: KnownTable, *, n_components: int | None, init: str = "closed"
 ) -> BinaryModel:
-    """The model of a table of zeros and ones."""
     return BinaryModel(*_sized(data, n_components), init)
 
 

@@ -1,6 +1,5 @@
 """Engines, which compute singular values and bases from data."""
 
-from .decomposing import ENGINES, Job, available_memory, decompose, select
-from .records import Decomposition, Plan
+from .decomposing import ENGINES, Job, decompose, select
 
-__all__ = ["ENGINES", "Decomposition", "Job", "Plan", "available_memory", "decompose", "select"]
+__all__ = ["ENGINES", "Job", "decompose", "select"]

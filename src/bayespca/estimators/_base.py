@@ -244,6 +244,11 @@ class Estimator(BaseEstimator, Generic[F]):
     def __sklearn_is_fitted__(self) -> bool:
         return "fit_" in vars(self)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._reads_holes()
+        return tags
+
 
 class Iterating(Estimator[F], Generic[F]):
     """An estimator that is fitted by iteration; subclasses may have other defaults."""

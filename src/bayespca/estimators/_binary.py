@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.types import DType, FloatArray, Input, Numbers
-from bayespca.sources.data import BinaryCells, BoolArray, Features
+from bayespca.sources.data import BinaryCells, Features
 
 from . import _input, _validation
 from ._base import AnyEstimator, F, Iterating
@@ -56,32 +55,29 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> BinaryData:
         X = X.astype(np.float64)
     seen = ~np.isnan(X) if X.dtype.kind == "f" else np.ones(0, dtype=np.bool_)
     holes = None if seen.all() else seen
-    ones = _ones(X, holes, estimator.binarize, features)
+    threshold = estimator.binarize
+    if threshold is not None:
+        if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
+            raise ValueError(f"binarize must be None or a number, got {threshold!r}.")
+        ones = np.ascontiguousarray(float(threshold) < X)
+    else:
+        ones = np.ascontiguousarray(X == 1)
+        wrong = ~ones & (X != 0)
+        if holes is not None:
+            wrong &= holes
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0].tolist()
+            named = "" if features.names is None else f" ({str(features.names[column])!r})"
+            raise ValueError(
+                f"X must hold 0, 1, and NaN for holes: column {column}{named} holds "
+                f"{X[row, column].item()!r} in row {row} (counting from 0). Recode it, or give "
+                "binarize=t to count values above t as 1."
+            )
     # float32 stays float32; everything else becomes float64.
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
     if reset and holes is not None and not holes.any():
         raise ValueError(f"Input X has no value at all: its {holes.size} cells are NaN.")
     return BinaryData(ones, holes, dtype=dtype, features=features)
-
-
-def _ones(X: Numbers, seen: BoolArray | None, threshold: Any, features: Features) -> BoolArray:
-    if threshold is not None:
-        if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
-            raise ValueError(f"binarize must be None or a number, got {threshold!r}.")
-        return np.ascontiguousarray(float(threshold) < X)
-    ones = np.ascontiguousarray(X == 1)
-    wrong = ~ones & (X != 0)
-    if seen is not None:
-        wrong &= seen
-    if wrong.any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
-        named = "" if features.names is None else f" ({str(features.names[column])!r})"
-        raise ValueError(
-            f"X must hold 0, 1, and NaN for holes: column {column}{named} holds "
-            f"{X[row, column].item()!r} in row {row} (counting from 0). Recode it, or give "
-            "binarize=t to count values above t as 1."
-        )
-    return ones
 
 
 def filled(X: BinaryData, probabilities: FloatArray, kind: str) -> Numbers:

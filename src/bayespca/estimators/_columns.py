@@ -33,7 +33,22 @@ def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
     """Description of each column; `likelihood` is "auto", one name for all, or names by column."""
     asked = _asked(raw, likelihood)
     if raw.is_sparse:
-        return _of_sparse(raw, asked)
+        # All columns are zeros and ones, or all are counts, unless given otherwise.
+        matrix = raw.table.tocsc()
+        auto = "bernoulli" if bool((matrix.data == 1).all()) else None
+        kinds = [asked.get(name, auto) for name in raw.names]
+        _check_sparse(raw, [kind or COUNTS[0] for kind in kinds])
+        found = []
+        for j, (name, kind) in enumerate(zip(raw.names, kinds, strict=True)):
+            stored = matrix.data[matrix.indptr[j] : matrix.indptr[j + 1]]
+            if kind == "bernoulli":
+                found.append(TableColumn(name, kind, (0.0, 1.0)))
+                continue
+            values, counts = np.unique(stored, return_counts=True)
+            zeros = matrix.shape[0] - stored.size
+            every = Histogram(np.append(values, 0.0), np.append(counts, float(zeros)))
+            found.append(TableColumn(name, kind or likelihood_of_counts(every), center=every.mean))
+        return tuple(found)
     return tuple(described_column(column, asked.get(column.name)) for column in raw.columns)
 
 
@@ -66,25 +81,6 @@ def _asked(raw: RawTable, likelihood: Any) -> dict[str, str]:
         if name != "auto":
             found[column] = name
     return found
-
-
-def _of_sparse(raw: RawTable, asked: Mapping[str, str]) -> tuple[TableColumn, ...]:
-    """Columns of a sparse matrix: all zeros and ones, or all counts, unless given otherwise."""
-    matrix = raw.table.tocsc()
-    auto = "bernoulli" if bool((matrix.data == 1).all()) else None
-    kinds = [asked.get(name, auto) for name in raw.names]
-    _check_sparse(raw, [kind or COUNTS[0] for kind in kinds])
-    found = []
-    for j, (name, kind) in enumerate(zip(raw.names, kinds, strict=True)):
-        stored = matrix.data[matrix.indptr[j] : matrix.indptr[j + 1]]
-        if kind == "bernoulli":
-            found.append(TableColumn(name, kind, (0.0, 1.0)))
-            continue
-        values, counts = np.unique(stored, return_counts=True)
-        zeros = matrix.shape[0] - stored.size
-        every = Histogram(np.append(values, 0.0), np.append(counts, float(zeros)))
-        found.append(TableColumn(name, kind or likelihood_of_counts(every), center=every.mean))
-    return tuple(found)
 
 
 def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
@@ -200,34 +196,30 @@ def _with_levels(name: str, likelihood: str, levels: Sequence[Level]) -> TableCo
 
 def _codes(raw: RawColumn, column: TableColumn) -> FloatArray:
     if column.levels:
-        return _level_codes(raw, column)
+        place = {level: float(k) for k, level in enumerate(column.levels)}
+        values = raw.labels if raw.numbers is None else raw.numbers.tolist()
+        codes = [
+            np.nan if hole else place.get(value, -1.0)
+            for value, hole in zip(values or (), raw.holes, strict=True)
+        ]
+        found = np.array(codes)
+        unknown = np.flatnonzero(found == -1)
+        if unknown.size:
+            raise ValueError(
+                f"column {column.name!r} holds {(values or [])[unknown[0]]!r} in row {unknown[0]} "
+                f"(counting from 0), a level that the fit has not seen among its {len(place)}: "
+                "make it a hole to have it filled, or fit again with such rows."
+            )
+        return found
     if raw.numbers is None:
-        found = next(label for label in raw.labels or () if label is not None)
+        label = next(label for label in raw.labels or () if label is not None)
         raise ValueError(
-            f"column {column.name!r} held numbers in the fit, and holds labels such as {found!r} "
+            f"column {column.name!r} held numbers in the fit, and holds labels such as {label!r} "
             "now."
         )
     if column.likelihood in COUNTS:
         _check_counts(column.name, raw.numbers)
     return raw.numbers
-
-
-def _level_codes(raw: RawColumn, column: TableColumn) -> FloatArray:
-    place = {level: float(k) for k, level in enumerate(column.levels)}
-    values = raw.labels if raw.numbers is None else raw.numbers.tolist()
-    found = [
-        np.nan if hole else place.get(value, -1.0)
-        for value, hole in zip(values or (), raw.holes, strict=True)
-    ]
-    out = np.array(found)
-    unknown = np.flatnonzero(out == -1)
-    if unknown.size:
-        raise ValueError(
-            f"column {column.name!r} holds {(values or [])[unknown[0]]!r} in row {unknown[0]} "
-            f"(counting from 0), a level that the fit has not seen among its {len(place)}: make it "
-            "a hole to have it filled, or fit again with such rows."
-        )
-    return out
 
 
 def _check_counts(name: str, values: FloatArray) -> None:

@@ -111,43 +111,35 @@ def _homogeneous(values: Ids) -> Ids:
 
 def _distinct(values: Ids, name: str) -> tuple[Ids, Ids]:
     if values.dtype == object:
-        return _distinct_objects(values, name)
+        items = values.tolist()
+        try:
+            known = {value: i for i, value in enumerate(dict.fromkeys(items))}
+        except TypeError:
+            for i, value in enumerate(values):
+                try:
+                    hash(value)
+                except TypeError:
+                    raise ValueError(
+                        f"{name} has {value!r} at position {i} (counting from 0), a "
+                        f"{type(value).__name__}, which cannot be an id: use numbers, strings or "
+                        "tuples."
+                    ) from None
+            raise
+        found = np.fromiter(map(known.__getitem__, items), dtype=np.intp, count=len(items))
+        return _objects(list(known)), found
     if values.dtype.kind in "iu" and values.size:
         low, high = int(values.min()), int(values.max())
         if high - low < 4 * values.size + 1000:
-            return _distinct_by_table(values, low, high)
+            # Whole numbers that lie close together need no sorting.
+            is_there = np.zeros(high - low + 1, dtype=bool)
+            # This type holds all differences, and all ids from 2⁶³ on.
+            wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
+            shifted = (wide - wide.dtype.type(low)).astype(np.intp)
+            is_there[shifted] = True
+            ids = np.flatnonzero(is_there).astype(wide.dtype) + wide.dtype.type(low)
+            return ids.astype(values.dtype), (np.cumsum(is_there) - 1)[shifted]
     ids, places = np.unique(values, return_inverse=True)
     return ids, places
-
-
-def _distinct_by_table(values: Ids, low: int, high: int) -> tuple[Ids, Ids]:
-    """Distinct whole numbers that lie close together, and places, without sorting."""
-    is_there = np.zeros(high - low + 1, dtype=bool)
-    # This type holds all differences, and all ids from 2⁶³ on.
-    wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
-    shifted = (wide - wide.dtype.type(low)).astype(np.intp)
-    is_there[shifted] = True
-    ids = (np.flatnonzero(is_there).astype(wide.dtype) + wide.dtype.type(low)).astype(values.dtype)
-    return ids, (np.cumsum(is_there) - 1)[shifted]
-
-
-def _distinct_objects(values: Ids, name: str) -> tuple[Ids, Ids]:
-    items = values.tolist()
-    try:
-        known = {value: i for i, value in enumerate(dict.fromkeys(items))}
-    except TypeError:
-        for i, value in enumerate(values):
-            try:
-                hash(value)
-            except TypeError:
-                raise ValueError(
-                    f"{name} has {value!r} at position {i} (counting from 0), a "
-                    f"{type(value).__name__}, which cannot be an id: use numbers, strings or "
-                    "tuples."
-                ) from None
-        raise
-    found = np.fromiter(map(known.__getitem__, items), dtype=np.intp, count=len(items))
-    return _objects(list(known)), found
 
 
 def _searched(distinct: Ids, ids: Ids) -> Places:

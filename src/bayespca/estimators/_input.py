@@ -168,7 +168,6 @@ def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
 
 
 def features_of(estimator: BaseEstimator) -> Features:
-    """The features that an estimator was fitted with."""
     return Features(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
 
 
@@ -250,6 +249,15 @@ def check_resampled(data: Data, who: str, holes: str) -> None:
         raise ValueError(f"{who} need dense data: call toarray() first.")
     if data.where is not Where.DENSE:
         raise ValueError(f"{who} need data in memory: load all rows, or a subset.")
+
+
+def check_not_empty(X: Input) -> None:
+    """Raise for an array or a table without rows or columns, in scikit-learn's words."""
+    if not (X.shape[0] and X.shape[1]):
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
+            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
+        )
 
 
 def check_any_value(data: Data) -> None:
@@ -422,11 +430,7 @@ def _checked_foreign(X: Input) -> Array:
     xp = array_namespace(X)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got an array of {X.ndim} dimensions instead.")
-    if not X.shape[0] or not X.shape[1]:
-        raise ValueError(
-            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
-            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
-        )
+    check_not_empty(X)
     if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError("Complex data not supported.")
     return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)

@@ -155,6 +155,11 @@ def _shape(row: Any) -> tuple[int, ...]:
     return (len(row), *(inner.pop() if len(inner) == 1 else ()))
 
 
+def series_of(X: Any, j: int) -> Any:
+    """The j-th column of a frame of pandas or polars."""
+    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+
+
 def _check_columns(X: Any) -> None:
     """Raise if columns of a frame do not hold numbers, with their names."""
     found = []
@@ -163,8 +168,7 @@ def _check_columns(X: Any) -> None:
         if kind.startswith(("date", "time", "duration", "period", "interval")):
             found.append(f"{str(name)!r} (dates)")
         elif kind.startswith(("object", "str", "category", "categorical", "enum", "utf8")):
-            column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-            values = [value for value in column[:TRIED].to_list() if value is not None]
+            values = [value for value in series_of(X, j)[:TRIED].to_list() if value is not None]
             if not all(map(_is_number, values)):
                 found.append(f"{str(name)!r} (text)")
     if not found:

@@ -130,7 +130,6 @@ class Reader:
     # --- for a fit -----------------------------------------------------------------------------
 
     def described(self, given: Views, likelihood: Any) -> tuple[TableColumn, ...]:
-        """Descriptions of the columns of all views."""
         check_likelihood(likelihood, given.names)
         columns = [column for raw in self.raw.values() for column in raw.columns]
         for view, asked in {} if isinstance(likelihood, str) else likelihood.items():

@@ -12,8 +12,6 @@ from bayespca.discrete.data import TableCells
 from bayespca.discrete.fit import BinaryFit, TableFit
 from bayespca.discrete.gibbs.fit import columns
 from bayespca.discrete.gibbs.fit import fit as draw
-from bayespca.engines.decomposing import available_memory
-from bayespca.inference.chains import Schedule
 
 from . import _arviz, _validation
 from ._base import BY_RANK, PER_COMPONENT, Fitted, Iterating, Transforming, typed
@@ -23,7 +21,6 @@ F = TypeVar("F", bound=BinaryFit | TableFit)
 # Above this, chains that start at one place are still on their way (Vehtari et al. 2021 ask for
 # 1.01, for results that are quoted to the last digit).
 LARGEST_R_HAT = 1.1
-SCHEDULE = ("n_chains", "n_warmup", "n_draws", "thin")
 WITH_DRAWS = ("normal", "bernoulli", "categorical", "ordinal")
 
 # Options for the tables of both classes.
@@ -105,7 +102,7 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
         """The cap on the rank, once all options have been checked; None if there is none."""
         self._chosen()
         defaults = type(self)().get_params(deep=False)
-        for name in SCHEDULE:
+        for name in _validation.SCHEDULE:
             if self.method != "gibbs" and getattr(self, name) != defaults[name]:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} needs method='gibbs', but the method is "
@@ -124,17 +121,12 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
             return fitted
         found = fitted.posterior
         H = columns(found.prior.size, most, cells.shape)
-        needed = 8.0 * self.n_chains * self.n_draws * cells.shape[1] * (H + 1)
-        if needed > available_memory():
-            raise ValueError(
-                f"the draws of loadings would need {needed / 1e9:.1f} GB: lower n_components or "
-                "n_draws (with thin to keep the length of the chains)."
-            )
+        _validation.check_draws(self, cells.shape[1] * (H + 1), "loadings")
         draws = draw(
             cells,
             (found.b, found.prior),
             H,
-            schedule=Schedule(**{name: int(getattr(self, name)) for name in SCHEDULE}),
+            schedule=_validation.schedule(self),
             rng=_validation.generator(self.random_state),
         )
         r_hat, ess = _arviz.diagnostics(draws.quantities()) or (None, None)

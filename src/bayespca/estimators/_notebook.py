@@ -44,6 +44,14 @@ STYLE = """
 """
 
 
+# Numbers that the card shows if a model has them.
+NAMED = (
+    ("nonlinear_evidence_", "evidence over a linear PCA"),
+    ("noise_variance_", "noise variance"),
+    ("free_energy_", "free energy"),
+)
+
+
 def fragment(model: BaseEstimator) -> str:
     """The HTML of a fitted estimator: a full card for a PCA, a short one for others."""
     if hasattr(model, "spectrum_"):
@@ -58,29 +66,7 @@ def fragment(model: BaseEstimator) -> str:
         )
         notes = (*said, *summary.notes)
         return _card(wording.headline(summary), " · ".join(numbers), notes, _scree(model))
-    return _card(*_generic(model))
-
-
-def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") -> str:
-    items = "".join(f"<li>{escape(note.text)}</li>" for note in notes)
-    return (
-        f'<style>{STYLE}</style><div class="bayespca-card"><div>'
-        f"<strong>{escape(title)}</strong><p>{escape(numbers)}</p>"
-        f"{f'<ul>{items}</ul>' if items else ''}</div>{picture}</div>"
-    )
-
-
-# Numbers that the card shows if a model has them.
-NAMED = (
-    ("nonlinear_evidence_", "evidence over a linear PCA"),
-    ("noise_variance_", "noise variance"),
-    ("free_energy_", "free energy"),
-)
-
-
-def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
-    """Title, numbers and notes of any estimator; only numbers that it has."""
-    title, parts = type(model).__name__, []
+    parts = []
     if hasattr(model, "n_components_"):
         parts.append(wording.plural(model.n_components_, "component"))
     if hasattr(model, "ranks_"):
@@ -94,7 +80,16 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
     if hasattr(model, "n_features_in_"):
         parts.append(wording.plural(model.n_features_in_, "feature"))
     advice = model.status_.advice if hasattr(model, "status_") else ()
-    return title, " · ".join(parts), [*advice]
+    return _card(type(model).__name__, " · ".join(parts), advice)
+
+
+def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") -> str:
+    items = "".join(f"<li>{escape(note.text)}</li>" for note in notes)
+    return (
+        f'<style>{STYLE}</style><div class="bayespca-card"><div>'
+        f"<strong>{escape(title)}</strong><p>{escape(numbers)}</p>"
+        f"{f'<ul>{items}</ul>' if items else ''}</div>{picture}</div>"
+    )
 
 
 def _scree(model: FittedPCA) -> str:

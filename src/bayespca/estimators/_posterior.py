@@ -305,5 +305,4 @@ class PosteriorReader(Transforming, Iterating[F]):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self._reads_holes()
         return tags

@@ -366,7 +366,10 @@ def judged(model: Any, X: Input) -> Judged | None:
     assert cells.values is not None
     rows = _identifiers.places(cells.users, model.users_, "users")[cells.rows]
     columns = _identifiers.places(cells.items, model.items_, "items")[cells.columns]
-    fitted = _were_fitted(model, rows, columns)
+    # Which pairs were in the fit.
+    m, counts = model.items_.size, np.diff(model.seen_starts_)
+    pairs = np.repeat(np.arange(counts.size, dtype=np.int64), counts) * m + model.seen_items_
+    fitted = (rows >= 0) & (columns >= 0) & np.isin(rows.astype(np.int64) * m + columns, pairs)
     sides = model.posterior_.rows, model.posterior_.columns
     drifts = getattr(model.fit_.predictor, "drift", None) is not None
     if drifts or not all(len(side.cov) for side in sides):
@@ -403,13 +406,3 @@ def _predicted(
     if model.bounds_ is not None:
         mean = np.clip(mean, *model.bounds_)
     return mean, np.sqrt(variance + noise)
-
-
-def _were_fitted(model: Any, rows: Places, columns: Places) -> NDArray[np.bool_]:
-    """Mask of the pairs that were in the fit."""
-    m, counts = model.items_.size, np.diff(model.seen_starts_)
-    keys = np.repeat(np.arange(counts.size, dtype=np.int64), counts) * m + model.seen_items_
-    keys.sort()
-    wanted = rows.astype(np.int64) * m + columns
-    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return np.asarray((rows >= 0) & (columns >= 0) & (keys[places] == wanted))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,20 +72,14 @@ def reduced(
     rows = None if weighted else copied_rows(data.values)
     if rows is not None:
         data = _with_values(data, taken(data.values, np.unique(rows)), data.features)
-    known = Reduced(data, errors, combined, rows)
     first = replicates(data.values) if averages and errors is None else None
-    return known if first is None else _of_samples(known, first)
-
-
-def _of_samples(known: Reduced, first: Index) -> Reduced:
-    """The means of repeated measurements; `first` has the first row of the sample of each row."""
-    rows = first
-    if known.rows is not None:
-        distinct = np.unique(known.rows)
-        rows = distinct[first[np.searchsorted(distinct, known.rows)]]
-    values = means_of_rows(known.data.values, first)
-    data = _with_values(known.data, values, known.data.features)
-    return replace(known, data=data, rows=rows, averaged=True)
+    if first is None:
+        return Reduced(data, errors, combined, rows)
+    data = _with_values(data, means_of_rows(data.values, first), data.features)
+    if rows is not None:
+        distinct = np.unique(rows)
+        first = distinct[first[np.searchsorted(distinct, rows)]]
+    return Reduced(data, errors, combined, first, averaged=True)
 
 
 def means_of_rows(X: Array, first: Index) -> Array:
@@ -125,7 +118,19 @@ def completed(fit: PCAFit, known: Reduced, features: Features) -> PCAFit:
         fit = _of_all_columns(fit, known.combined)
     if known.rows is None:
         return fit
-    return _of_all_rows(fit, known.rows, of_averages if known.averaged else of_copies)
+    # What the fit says about rows is repeated for their copies.
+    rows, advice = known.rows, of_averages if known.averaged else of_copies
+    noise, status = fit.noise, fit.status
+    place = np.searchsorted(np.unique(rows), rows)
+    if noise.samples is not None:
+        noise = replace(noise, samples=noise.samples[place])
+    if noise.outliers is not None:
+        noise = replace(noise, outliers=noise.outliers[place])
+        # These rows had other numbers.
+        advice_left = tuple(one for one in status.advice if one.code != OUTLYING_ROWS)
+        status = replace(status, advice=advice_left)
+    fit = replace(fit, noise=noise, status=status, n_samples=rows.size, first_rows=rows)
+    return _saying(naming_outliers(fit), advice(rows))
 
 
 def _of_columns(known: Reduced, features: Features) -> Advice:
@@ -152,18 +157,3 @@ def _of_all_columns(fit: PCAFit, combined: Combinations) -> PCAFit:
     if noise.outliers is not None and noise.outliers.ndim == 2:
         noise = replace(noise, outliers=spread_out(noise.outliers))
     return replace(fit, posterior=expanded(fit.posterior, combined), noise=noise)
-
-
-def _of_all_rows(fit: PCAFit, rows: Index, advice: Callable[[Index], Advice]) -> PCAFit:
-    """The fit with what it says about rows repeated for their copies."""
-    noise, status = fit.noise, fit.status
-    place = np.searchsorted(np.unique(rows), rows)
-    if noise.samples is not None:
-        noise = replace(noise, samples=noise.samples[place])
-    if noise.outliers is not None:
-        noise = replace(noise, outliers=noise.outliers[place])
-        # These rows had other numbers.
-        advice_left = tuple(one for one in status.advice if one.code != OUTLYING_ROWS)
-        status = replace(status, advice=advice_left)
-    fit = replace(fit, noise=noise, status=status, n_samples=rows.size, first_rows=rows)
-    return _saying(naming_outliers(fit), advice(rows))

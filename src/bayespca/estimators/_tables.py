@@ -25,7 +25,7 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._base import AnyEstimator
-from ._input_types import is_frame
+from ._input_types import is_frame, series_of
 
 Level = str | float | bool
 DATES = ("date", "time", "duration", "period", "interval")
@@ -91,7 +91,6 @@ class RawTable:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns."""
         if not self.is_sparse:
             return [column.name for column in self.columns]
         return _names_of(self.features)
@@ -101,17 +100,32 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
     """Read a table with columns of any kind; they must be those of the fit, unless `reset`."""
     if is_sparse(X.values if isinstance(X, Table) else X):
         # All cells of a sparse matrix are known: counts, or zeros and ones.
-        checks = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": True}
-        values, features = _input.checked(estimator, X, reset=reset, **checks)
+        values, features = _input.checked(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64
+        )
         return RawTable([], csr_array(values), features)
     X = _input.unmasked(_input.as_numpy(X))
-    if not is_frame(X):
-        return _of_array(estimator, X, reset)
-    if not (X.shape[0] and X.shape[1]):
-        raise ValueError(
-            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
-            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
+    if _has_text(X):
+        X = np.asarray(X, dtype=object)
+        values, features = _input.checked(
+            estimator, X, reset=reset, dtype=None, ensure_all_finite=False
         )
+        columns = [
+            _of_objects(name, values[:, j].tolist()) for j, name in enumerate(_names_of(features))
+        ]
+        return RawTable(columns, values, features)
+    if not is_frame(X):
+        values, features = _input.checked(
+            estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan"
+        )
+        kind, numbers = values.dtype.kind, values.astype(np.float64)
+        columns = [
+            RawColumn(name, numbers=numbers[:, j], is_flags=kind == "b", is_whole=kind in "iu")
+            for j, name in enumerate(_names_of(features))
+        ]
+        dtype = np.dtype(np.float32 if values.dtype == np.float32 else np.float64)
+        return RawTable(columns, values, features, dtype)
+    _input.check_not_empty(X)
     if not reset:
         _check_feature_names(estimator, X, reset=False)
         _check_n_features(estimator, X, reset=False)
@@ -123,17 +137,23 @@ def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
 # --- frames ------------------------------------------------------------------------------------
 
 
-def series_of(X: Any, j: int) -> Any:
-    """The j-th column of a frame of pandas or polars."""
-    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-
-
 def _of_series(name: str, series: Any) -> RawColumn:
     kind = str(series.dtype).lower()
     if kind.startswith(DATES):
         raise ValueError(_about_dates(name))
     if kind.startswith(("category", "categorical", "enum")):
-        return _of_categories(name, series)
+        # Of pandas, whose categories may be ordered, or of polars.
+        labels = [None if _is_hole(value) else level_of(value) for value in series.to_list()]
+        if not _is_pandas(series):
+            # An Enum lists its categories in an order that may be arbitrary.
+            is_enum = type(series.dtype).__name__ == "Enum"
+            listed = tuple(map(str, series.dtype.categories)) if is_enum else ()
+            return RawColumn(name, labels=labels, order=listed, is_ordered=False)
+        categories = series.cat.categories.tolist()
+        order = tuple(map(level_of, categories)) if series.cat.ordered else ()
+        return RawColumn(
+            name, labels=labels, order=order, objects={level_of(o): o for o in categories}
+        )
     if kind.startswith(("int", "uint", "float", "decimal")):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan) if _is_pandas(series) else None
         values = np.asarray(series.to_numpy() if values is None else values, dtype=np.float64)
@@ -153,19 +173,6 @@ def _of_numbers(name: str, values: FloatArray, *, is_whole: bool = False) -> Raw
             "remove or fill values that are not finite."
         )
     return RawColumn(name, numbers=values, is_whole=is_whole)
-
-
-def _of_categories(name: str, series: Any) -> RawColumn:
-    """A categorical column of pandas, which may be ordered, or of polars."""
-    labels = [None if _is_hole(value) else level_of(value) for value in series.to_list()]
-    if not _is_pandas(series):
-        # An Enum lists its categories in an order that may be arbitrary.
-        is_enum = type(series.dtype).__name__ == "Enum"
-        listed = tuple(map(str, series.dtype.categories)) if is_enum else ()
-        return RawColumn(name, labels=labels, order=listed, is_ordered=False)
-    categories = series.cat.categories.tolist()
-    order = tuple(map(level_of, categories)) if series.cat.ordered else ()
-    return RawColumn(name, labels=labels, order=order, objects={level_of(o): o for o in categories})
 
 
 def _of_objects(name: str, values: Sequence[Any]) -> RawColumn:
@@ -214,27 +221,6 @@ def _about_dates(name: str) -> str:
 # --- arrays ------------------------------------------------------------------------------------
 
 
-def _of_array(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
-    checks: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "reset": reset}
-    is_text = _has_text(X)
-    if not is_text:
-        checks |= {"dtype": "numeric", "ensure_all_finite": "allow-nan"}
-    else:
-        X = np.asarray(X, dtype=object)
-    values, features = _input.checked(estimator, X, **checks)
-    names = _names_of(features)
-    if is_text:
-        columns = [_of_objects(name, values[:, j].tolist()) for j, name in enumerate(names)]
-        return RawTable(columns, values, features)
-    kind, numbers = values.dtype.kind, values.astype(np.float64)
-    columns = [
-        RawColumn(name, numbers=numbers[:, j], is_flags=kind == "b", is_whole=kind in "iu")
-        for j, name in enumerate(names)
-    ]
-    dtype = np.dtype(np.float32 if values.dtype == np.float32 else np.float64)
-    return RawTable(columns, values, features, dtype)
-
-
 def _names_of(features: Features) -> list[str]:
     if features.names is not None:  # a table from a file
         return [str(name) for name in features.names]
@@ -260,7 +246,13 @@ def filled(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> 
     if raw.is_sparse:
         return raw.table.copy()
     if not is_frame(raw.table):
-        return _filled_array(raw, columns, codes)
+        has_holes = any(column.holes.any() for column in raw.columns)
+        kind = raw.dtype if raw.table.dtype.kind in "iub" and has_holes else raw.table.dtype
+        out = raw.table.astype(kind, copy=True)
+        for j, (before, column) in enumerate(zip(raw.columns, columns, strict=True)):
+            rows = np.flatnonzero(before.holes)
+            out[rows, j] = own_values(before, column, codes[rows, j])
+        return out
     is_pandas = hasattr(raw.table, "iloc")
     out = raw.table.copy() if is_pandas else raw.table.clone()
     for j, (before, column) in enumerate(zip(raw.columns, columns, strict=True)):
@@ -272,16 +264,6 @@ def filled(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> 
                 out.isetitem(j, series)
             else:
                 out = out.with_columns(series)
-    return out
-
-
-def _filled_array(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> Any:
-    has_holes = any(column.holes.any() for column in raw.columns)
-    kind = raw.dtype if raw.table.dtype.kind in "iub" and has_holes else raw.table.dtype
-    out = raw.table.astype(kind, copy=True)
-    for j, (before, column) in enumerate(zip(raw.columns, columns, strict=True)):
-        rows = np.flatnonzero(before.holes)
-        out[rows, j] = own_values(before, column, codes[rows, j])
     return out
 
 

@@ -124,10 +124,10 @@ def check_model(estimator: AnyEstimator, T: Array, shape: Shape) -> None:
         raise ValueError("solver='gradient' takes tensors without holes: leave solver at 'auto'.")
 
 
-def squeezed(items: tuple[Any, ...], shape: Shape, nothing: Any) -> tuple[Any, ...]:
-    """The entries of modes that `squeezed_shape` keeps; `nothing` for a mode that it adds."""
+def squeezed(items: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+    """The entries of modes that `squeezed_shape` keeps; None for a mode that it adds."""
     kept = [items[0], *(item for item, size in zip(items[1:], shape[1:], strict=True) if size > 1)]
-    return tuple(kept) if len(kept) > 1 else (items[0], nothing)
+    return tuple(kept) if len(kept) > 1 else (items[0], None)
 
 
 def expanded(items: Sequence[Any], shape: Shape, single: Any = 1) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ The table of each estimator has the values that an option may take by itself: se
 
 from __future__ import annotations
 
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,6 +15,8 @@ from sklearn.base import BaseEstimator
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, RandomState
+from bayespca.engines.decomposing import available_memory
+from bayespca.inference.chains import Schedule
 from bayespca.inference.fitting import Looping
 from bayespca.inference.loop import Callback
 from bayespca.lowrank.variational import Hyper
@@ -34,6 +37,8 @@ ELSEWHERE = {
 FOUND = ("auto", "evb", None)
 # scikit-learn's word for the number of components that Minka's evidence prefers.
 MLE = "mle"
+# Options of estimators that draw.
+SCHEDULE = tuple(field.name for field in fields(Schedule))
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
@@ -223,6 +228,21 @@ def looping(estimator: BaseEstimator, callback: Callback | None) -> Looping:
     )
 
 
+def schedule(estimator: BaseEstimator) -> Schedule:
+    """Lengths of chains, from the options of estimators that draw."""
+    return Schedule(**{name: int(getattr(estimator, name)) for name in SCHEDULE})
+
+
+def check_draws(estimator: BaseEstimator, numbers: int, what: str) -> None:
+    """Raise if draws of so many numbers each do not fit into memory; `what` names them."""
+    needed = 8.0 * estimator.n_chains * estimator.n_draws * numbers
+    if needed > available_memory():
+        raise ValueError(
+            f"the draws of {what} would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
+            "(with thin to keep the length of the chains)."
+        )
+
+
 def hyperparameters(estimator: BaseEstimator) -> Hyper:
     """The constants of the priors of Bishop's model."""
     names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
@@ -263,7 +283,19 @@ def known_errors(error_std: Any, sample_weight: Any, data: Data) -> KnownErrors 
     found = KnownErrors() if error_std is None else _of_errors(_as_floats(error_std), n, p)
     if sample_weight is None:
         return found
-    weights = _of_weights(_as_floats(sample_weight), n)
+    weights = _as_floats(sample_weight)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have the shape ({n},), got {weights.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if wrong.size:
+        i = int(wrong[0])
+        value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
+        advice = ": leave out rows that do not count" if weights[i] == 0 else ""
+        raise ValueError(
+            f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
+            f"0){advice}."
+        )
+    weights = np.asarray(weights / weights.mean())
     if (weights == weights[0]).all():
         # Equal weights carry no information.
         return found if error_std is not None else None
@@ -318,19 +350,3 @@ def _check_finite(smallest: FloatArray, what: str) -> None:
             f"error_std is infinite for all of {what} {int(empty[0])} (counting from 0), so "
             "nothing is known about it: leave it out."
         )
-
-
-def _of_weights(weights: FloatArray, n: int) -> FloatArray:
-    """Weights, checked and scaled to a mean of 1."""
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have the shape ({n},), got {weights.shape}.")
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
-    if wrong.size:
-        i = int(wrong[0])
-        value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
-        advice = ": leave out rows that do not count" if weights[i] == 0 else ""
-        raise ValueError(
-            f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
-            f"0){advice}."
-        )
-    return np.asarray(weights / weights.mean())

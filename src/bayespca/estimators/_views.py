@@ -78,7 +78,6 @@ class Views:
         return np.dtype(float_type(self.values.dtype))
 
     def columns(self, name: str) -> Counts:
-        """The columns of a view."""
         return np.flatnonzero(self.view == list(self.names).index(name))
 
 
@@ -312,7 +311,15 @@ def read_new(estimator: AnyEstimator, X: Input, reader: Reader | None = None) ->
             if values.shape[1] != p:
                 raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
         return Views(values, fit.view, names, features, None, "matrix")
-    _check_known(tables, names, X)
+    if isinstance(X, list | tuple) and len(tables) != names.size:
+        raise ValueError(
+            f"X is a list of {len(tables)} views, but the model has {names.size}: put None where "
+            "one is absent, or give a dict."
+        )
+    unknown = [name for name in tables if name not in names]
+    if unknown:
+        known = ", ".join(map(repr, names))
+        raise ValueError(f"the model has no view {unknown[0]!r}: its views are {known}.")
     read_one = read_table if reader is None else reader.table
     found = [read_one(name, table) for name, table in tables.items() if table is not None]
     if not found:
@@ -359,18 +366,6 @@ def _arranged_lazily(joined: DaskArray, own: Sequence[View], fit: Any) -> DaskAr
     order = np.argsort(np.argsort(fit.view, kind="stable"), kind="stable")
     values = _beside(parts)
     return values if (np.diff(order) == 1).all() else values[:, order]
-
-
-def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:
-    if isinstance(X, list | tuple) and len(tables) != names.size:
-        raise ValueError(
-            f"X is a list of {len(tables)} views, but the model has {names.size}: put None where "
-            "one is absent, or give a dict."
-        )
-    unknown = [name for name in tables if name not in names]
-    if unknown:
-        known = ", ".join(map(repr, names))
-        raise ValueError(f"the model has no view {unknown[0]!r}: its views are {known}.")
 
 
 def order_of_columns(

@@ -21,7 +21,6 @@ from bayespca.mixtures.bernoulli import posterior as read
 from bayespca.mixtures.bernoulli.data import bernoulli_rows
 from bayespca.mixtures.bernoulli.family import Bayes, BernoulliFamily, MaximumLikelihood
 from bayespca.mixtures.bernoulli.fit import BernoulliFit, BernoulliModel
-from bayespca.sources.data import BinaryCells
 
 from . import _binary, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, Fitted
@@ -160,7 +159,15 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
             weights = np.asarray(_check_sample_weight(sample_weight, data.ones, **checks))
             if not weights.any():
                 raise ValueError("sample_weight is 0 for every row: at least one must count.")
-        K = _checked_clusters(int(asked.n_components), data, weights)
+        counted = np.ones(data.shape[0], dtype=np.bool_) if weights is None else weights > 0
+        if data.seen is not None:
+            counted &= data.seen.any(axis=1)
+        K, most = int(asked.n_components), int(counted.sum())
+        if most < K:
+            raise ValueError(
+                f"n_components={K} is more than the rows of X that have a value and a weight "
+                f"(n_samples={most}): give at most {most}."
+            )
         model = BernoulliModel(
             n_components=K,
             family=_family(asked, K),
@@ -253,19 +260,6 @@ def _family(asked: SimpleNamespace, K: int) -> BernoulliFamily:
             "method='vb'."
         )
     return MaximumLikelihood()
-
-
-def _checked_clusters(K: int, data: BinaryCells, weights: FloatArray | None) -> int:
-    counted = np.ones(data.shape[0], dtype=np.bool_) if weights is None else weights > 0
-    if data.seen is not None:
-        counted &= data.seen.any(axis=1)
-    n = int(counted.sum())
-    if n < K:
-        raise ValueError(
-            f"n_components={K} is more than the rows of X that have a value and a weight "
-            f"(n_samples={n}): give at most {n}."
-        )
-    return K
 
 
 def _checked_weights_init(weights: Any, K: int) -> FloatArray | None:

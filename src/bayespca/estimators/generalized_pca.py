@@ -285,7 +285,6 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         kind = self.likelihood

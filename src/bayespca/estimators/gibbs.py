@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -16,8 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca import inference
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
-from bayespca.engines.decomposing import available_memory
-from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.fit import fit as draw
 from bayespca.linear.gibbs.step import GibbsData, compress, suited
@@ -137,8 +135,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         `noise_variance`. Chains run to their full length, whatever it returns.
         """
         start, asked = time.perf_counter(), self._chosen()
-        names = ("n_chains", "n_warmup", "n_draws", "thin")
-        schedule = Schedule(**{name: int(getattr(self, name)) for name in names})
+        schedule = _validation.schedule(self)
         prior = _validation.hyperparameters(self)
         table = _input.read(self, X, in_memory=True, dense=True, complete=True)
         data = compress(np.asarray(table.values, dtype=np.float64))
@@ -153,30 +150,10 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
             warnings.warn(advice.text, RankWarning, stacklevel=2)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
         draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs, callback=callback)
-        found = reading.report(draws, data)
-        r_hat, ess = _arviz.diagnostics(found.quantities) or (None, None)
+        found, quantities = reading.report(draws, data, table.dtype)
+        r_hat, ess = _arviz.diagnostics(quantities) or (None, None)
         chains = _of_chains(r_hat, ess, schedule.n_chains)
-        of_data = {
-            "components": found.components,
-            "components_std": found.components_std,
-            "signal_variance": found.signal_variance,
-            "signal_variance_std": found.signal_variance_std,
-            "mean": found.mean,
-            "mean_std": found.mean_std,
-            "explained_variance": found.sample_variance,
-            "explained_variance_ratio": found.sample_variance / (found.total_variance or 1.0),
-        }
-        kept = reading.GibbsFit(
-            **{name: array.astype(table.dtype) for name, array in of_data.items()},
-            draws=draws,
-            rank_posterior=found.rank_posterior,
-            noise_variance=found.noise_variance,
-            noise_variance_std=found.noise_variance_std,
-            n_samples=data.n,
-            r_hat=r_hat,
-            ess=ess,
-            status=said + chains,
-        )
+        kept = replace(found, r_hat=r_hat, ess=ess, status=said + chains)
         self._keep(kept, table.features)
         for advice in chains.advice:
             warnings.warn(advice.text, ConvergenceWarning, stacklevel=2)
@@ -196,12 +173,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
                 f"the scale of the data is {data.unit:.1g}, whose fourth power is out of range: "
                 "divide the data by it."
             )
-        needed = 8.0 * self.n_chains * self.n_draws * data.d * q
-        if needed > available_memory():
-            raise ValueError(
-                f"the draws of W would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
-                "(with thin to keep the length of the chains)."
-            )
+        _validation.check_draws(self, data.d * q, "W")
 
     # --- scores --------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference
@@ -309,7 +308,5 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
     def _n_features_out(self) -> int:
         return int(self.ranks_.max())
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    def _reads_holes(self) -> bool:
+        return True

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
@@ -450,11 +449,6 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
 
     def _reads_holes(self) -> bool:
         return True
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _wide(given: Views) -> FloatArray:

@@ -34,8 +34,7 @@ from bayespca.spectrum.solving import solve
 from . import _input, _validation
 from ._checks import ONE_ROW
 from ._halves import HALVES, check_halves, is_cheap
-from ._likeness import check_lookalikes, of_fit
-from ._lookalikes import Lookalikes
+from ._lookalikes import Lookalikes, check_lookalikes, of_fit
 from ._options import Auto
 from .pca import BayesianPCA, RankWarning
 from .ranks import RankReport
@@ -111,8 +110,17 @@ def rank_report(
     report = _with_default(rank_rules(found.spectrum, random_state=rng), default)
     if data.where is Where.DENSE and math.prod(values.shape) <= MANY_CELLS:
         Z = np.asarray(to_numpy(values), dtype=np.float64)
-        report = _with_noise_models(report, data, default)
-        report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
+        # EVB's rank under each noise model.
+        asked = Asked(center=default.center, scale=default.scale)
+        complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
+        allowed = set(complete.allowed())
+        tried = [name for name in COMPLETE if name in allowed]
+        ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
+        report = replace(report, noise_models=ranks)
+        Z = Z - Z.mean(axis=0) if center else Z
+        if Z.any() and min(Z.shape) > 1:
+            flips, folds = sign_flips(Z, rng), bi_cross_validation(Z, rng)
+            report = replace(report, sign_flips=flips, bi_cross_validation=folds)
     else:
         report = replace(report, not_asked=LARGE)
     if lookalikes:
@@ -192,26 +200,7 @@ def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankRepo
     )
 
 
-def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generator) -> RankReport:
-    """Add the rules that need the matrix itself, unless it does not vary."""
-    if not Z.any() or min(Z.shape) < 2:
-        return report
-    flips = sign_flips(Z, rng)
-    return replace(report, sign_flips=flips, bi_cross_validation=bi_cross_validation(Z, rng))
-
-
-def _with_noise_models(report: RankReport, data: Data, default: BayesianPCA) -> RankReport:
-    """Add EVB's rank under each noise model."""
-    asked = Asked(center=default.center, scale=default.scale)
-    complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
-    names = set(complete.allowed())
-    tried = [name for name in COMPLETE if name in names]
-    ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
-    return replace(report, noise_models=ranks)
-
-
 def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:
-    """The report on data with holes."""
     _input.check_any_value(data)
 
     def fitted(noise: str) -> PCAFit:

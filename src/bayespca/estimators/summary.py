@@ -140,7 +140,6 @@ def summarize(model: FittedPCA) -> Summary:
 
 
 def noise_model(model: FittedPCA) -> NoiseModel:
-    """The noise model of a fitted PCA."""
     return NOISES[getattr(model, "noise_", ISOTROPIC.name)]
 
 

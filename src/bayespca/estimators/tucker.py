@@ -210,7 +210,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     ) -> TuckerFit:
         shape = _tensors.squeezed_shape(tuple(T.shape))
         _tensors.check_model(self, T, shape)
-        asked = _tensors.squeezed(ranks, tuple(T.shape), None)
+        asked = _tensors.squeezed(ranks, tuple(T.shape))
         small = array_namespace(T).reshape(T, shape)
         if len(shape) > 2:
             return self._fitted(small, asked, callback)

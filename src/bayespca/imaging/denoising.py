@@ -188,7 +188,7 @@ class _Job:
         They are the signal (x, y, z, V); and, along the last axis of maps (x, y, z, 4), the weight,
         the noise variance, the rank and the variance of the signal.
         """
-        xp, (n, V) = array_namespace(self.values), (self.grid.n_voxels, self.values.shape[3])
+        xp, (n, V) = array_namespace(self.values), (math.prod(self.grid.size), self.values.shape[3])
         wide = xp.complex128 if self.channels == 2 else xp.float64
         where = {"device": device(self.values)}
         signal = xp.zeros((*self.grid.shape, V), dtype=wide, **where)

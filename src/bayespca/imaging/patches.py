@@ -26,11 +26,6 @@ class Grid:
     step: int = 1
 
     @property
-    def n_voxels(self) -> int:
-        """Voxels of a patch."""
-        return int(np.prod(self.size))
-
-    @property
     def n_patches(self) -> int:
         return int(np.prod([self._along(axis).size for axis in range(3)]))
 
@@ -82,30 +77,25 @@ def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
     It adds along one axis after another, with 15 additions of large arrays for patches of 5×5×5.
     With 125 additions of small arrays, threads would mostly wait for Python's lock.
     """
-    lengths = tuple(each.size for each in corners)
+    xp, lengths = array_namespace(patches), tuple(each.size for each in corners)
     left = patches.reshape((*lengths, *grid.size, *patches.shape[2:]))
     for axis in (2, 1, 0):
-        left = _laid_along(left, axis, corners[axis] - corners[axis][0])
+        # Of the axes X, Y, Z, x, y, z, …, those of voxels beyond this one are gone. This one goes,
+        # too, and that of corners becomes the axis of the box.
+        first, width = corners[axis] - corners[axis][0], grid.size[axis]
+        shape = list(left.shape)
+        del shape[axis + 3]
+        shape[axis] = int(first[-1]) + width
+        sums = xp.zeros(tuple(shape), dtype=left.dtype, device=device(left))
+        before, adjoining = (slice(None),) * axis, first.size == int(first[-1]) + 1
+        for offset in range(width):
+            part = left[(*(slice(None),) * (axis + 3), offset)]
+            where: Any = slice(offset, offset + first.size)
+            if not adjoining:
+                where = _mesh((first + offset,), sums)[0]
+            sums[(*before, where)] += part
+        left = sums
     return left
-
-
-def _laid_along(patches: Array, axis: int, corners: np.ndarray) -> Array:
-    """Sums along one axis of patches (X, Y, Z, x, y, z, …): the axis of voxels is removed, and the
-    axis of corners becomes that of the box. Voxel axes after this one are already removed.
-    """
-    xp, width = array_namespace(patches), patches.shape[axis + 3]
-    shape = list(patches.shape)
-    del shape[axis + 3]
-    shape[axis] = int(corners[-1]) + width
-    sums = xp.zeros(tuple(shape), dtype=patches.dtype, device=device(patches))
-    before, adjoining = (slice(None),) * axis, corners.size == int(corners[-1]) + 1
-    for offset in range(width):
-        part = patches[(*(slice(None),) * (axis + 3), offset)]
-        where: Any = slice(offset, offset + corners.size)
-        if not adjoining:
-            where = _mesh((corners + offset,), sums)[0]
-        sums[(*before, where)] += part
-    return sums
 
 
 def _mesh(places: tuple[np.ndarray, ...], like: Array) -> tuple[Array, ...]:

@@ -3,9 +3,9 @@
 from .checkpoint import Checkpoint
 from .digest import fingerprint
 from .fitting import Looping, fit, settle
-from .loop import Callback, FreeEnergyWarning, Info, Run, Storage, Trace, best_of, run
+from .loop import Callback, FreeEnergyWarning, Info, Run, Trace, best_of, run
 from .model import Model, Move
-from .result import Fit, extended
+from .result import Fit
 from .search import searched
 
 __all__ = [
@@ -18,10 +18,8 @@ __all__ = [
     "Model",
     "Move",
     "Run",
-    "Storage",
     "Trace",
     "best_of",
-    "extended",
     "fingerprint",
     "fit",
     "run",

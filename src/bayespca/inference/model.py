@@ -60,10 +60,13 @@ class Model(ABC, Generic[D, S, F]):
 
     # --- what some models say ------------------------------------------------------------------
 
+    # How a run starts; a closed form is not random.
+    init = ""
+
     @property
     def has_one_start(self) -> bool:
         """Whether `start` is not random, so that more starts would be the same."""
-        return False
+        return self.init == "closed"
 
     @property
     def n_steps(self) -> int | None:
@@ -122,8 +125,8 @@ class Model(ABC, Generic[D, S, F]):
     # --- in the units of the data --------------------------------------------------------------
 
     def unit(self, data: D) -> float:
-        """The number that the data were divided by before the iteration."""
-        return 1.0
+        """The number that the data were divided by before the iteration; 1 if they do not say."""
+        return float(getattr(data, "unit", 1.0))
 
     def offset(self, data: D) -> float:
         """What the units of the data add to the free energy of the iteration."""
@@ -134,8 +137,8 @@ class Model(ABC, Generic[D, S, F]):
         return run.free_energy + self.offset(data)
 
     def status(self, state: S, data: D) -> Status:
-        """Advice in plain words."""
-        return Status()
+        """Advice in plain words; by default that on the data, if they have a `status`."""
+        return cast(Status, getattr(data, "status", Status()))
 
     def described(self, found: Fit[Any], run: Run[S], data: D) -> F:
         """The fit with this model's further results: a subclass of `Fit`, made by `extended`."""

@@ -149,7 +149,15 @@ def _npy_header(array: AnyArray, order: str) -> bytes:
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Json], dict[str, AnyArray]]:
     """The JSON tree, without `format` and `version`, and the arrays."""
     with _opened(path) as file, naming(path):
-        _check_ends(file)
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise _RefusalError("is empty, and not a bayespca model file.")
+        if file.read(len(FIRST_BYTES)) != FIRST_BYTES:
+            raise _RefusalError("is not a bayespca model file.")
+        file.seek(max(size - LAST_RECORD_SIZE, 0))
+        last = file.read()
+        if not last.startswith(LAST_RECORD) or last[-2:] != b"\0\0":
+            raise FlawError("its end is missing, or something was added to it")
         try:
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, os.fstat(file.fileno()).st_size)
@@ -197,19 +205,6 @@ def _why(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "there is no permission to read it"
     return error.strerror or str(error)
-
-
-def _check_ends(file: IO[bytes]) -> None:
-    """Raise unless the file begins and ends like an archive."""
-    size = os.fstat(file.fileno()).st_size
-    if not size:
-        raise _RefusalError("is empty, and not a bayespca model file.")
-    if file.read(len(FIRST_BYTES)) != FIRST_BYTES:
-        raise _RefusalError("is not a bayespca model file.")
-    file.seek(max(size - LAST_RECORD_SIZE, 0))
-    last = file.read()
-    if not last.startswith(LAST_RECORD) or last[-2:] != b"\0\0":
-        raise FlawError("its end is missing, or something was added to it")
 
 
 def _read(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Json], dict[str, AnyArray]]:

@@ -116,14 +116,13 @@ def most_axes(path: Path) -> int:
     """The largest number of axes of an array in an .npz file; 0 if none can be read."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return max((_n_axes(archive, name) for name in archive.namelist()), default=0)
+            most = 0
+            for name in archive.namelist():
+                with archive.open(name) as member:
+                    most = max(most, len(_header(member)[0]))
+            return most
     except UNREADABLE_ZIP:
         return 0
-
-
-def _n_axes(archive: zipfile.ZipFile, name: str) -> int:
-    with archive.open(name) as member:
-        return len(_header(member)[0])
 
 
 # --- .npz --------------------------------------------------------------------------------------

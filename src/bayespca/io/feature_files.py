@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrow_files import column_kind
-from .dialect import Dialect, TextSample, open_text
+from .dialect import Dialect, open_text
 from .packages import need
 from .ratings_files import (
     ARROW,
@@ -66,29 +66,23 @@ def words_of(cell: object, *, is_list: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in str(cell).split(BETWEEN) if word.strip()))
 
 
-def read_features(path: Path, role: str, how: How | None = None) -> FeatureColumns:
+def read_features(path: Path, role: str) -> FeatureColumns:
     """Read the features of users or items; `role` is "user" or "item"."""
     ending = ending_of(path, FEATURES_TEXT, ARROW, "features")
     if ending in ARROW:
-        return _columns(path, *_arrow_rows(path), role, dialect=None)
-    sample = _sample(path, how or How())
-    names, kinds, rows = _text_rows(path, sample)
-    return _columns(path, names, rows, role, kinds=kinds, dialect=sample.dialect)
-
-
-# --- rows --------------------------------------------------------------------------------------
-
-
-def _text_rows(
-    path: Path, sample: TextSample
-) -> tuple[list[str] | None, list[str], list[list[Any]]]:
-    """Column names, the RecBole types after them, and the fields of each row."""
+        pa = need("pyarrow", f"reading {path}")
+        with readable(path, "", pa.ArrowException, OSError):
+            table = _arrow_module(path).read_table(path)
+        columns = [_plain(_decoded(column, pa), pa) for column in table.columns]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+        return _columns(path, table.column_names, rows, role, dialect=None)
+    sample = _sample(path, How())
     dialect, header = sample.dialect, sample.names
     lines = data_rows(path, dialect, most=None)
     if dialect.delimiter == ":" and COLONS in _first_line(path):
         lines = _split_at_colons(path, dialect)
         header = next(lines)[1] if dialect.has_header else None
-    rows: list[list[Any]] = []
+    rows = []
     for line, fields in lines:
         width = len(header or (rows or [fields])[0])
         if len(fields) != width:
@@ -98,7 +92,12 @@ def _text_rows(
             )
         rows.append([None if dialect.is_missing(field) else field for field in fields])
     names = None if header is None else [_bare(name) for name in header]
-    return names, [name.partition(":")[2].strip() for name in header or ()], rows
+    # RecBole writes the type of a column after its name.
+    kinds = [name.partition(":")[2].strip() for name in header or ()]
+    return _columns(path, names, rows, role, kinds=kinds, dialect=dialect)
+
+
+# --- rows --------------------------------------------------------------------------------------
 
 
 def _split_at_colons(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
@@ -107,14 +106,6 @@ def _split_at_colons(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[s
         for line, content in enumerate(text, 1):
             if line > dialect.n_skipped and content.strip():
                 yield line, content.rstrip("\r\n").split(COLONS)
-
-
-def _arrow_rows(path: Path) -> tuple[list[str], list[list[Any]]]:
-    pa = need("pyarrow", f"reading {path}")
-    with readable(path, "", pa.ArrowException, OSError):
-        table = _arrow_module(path).read_table(path)
-    columns = [_plain(_decoded(column, pa), pa) for column in table.columns]
-    return table.column_names, [list(row) for row in zip(*columns, strict=True)]
 
 
 def _plain(column: Arrow, pa: Arrow) -> list[Any]:

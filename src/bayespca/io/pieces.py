@@ -113,28 +113,24 @@ def cut_up(
         )
     ending = known_ending(path)
     if ending in PARQUET:
-        return _parquet(path, how, dtype, piece_bytes)
+        file = open_parquet(path, how)
+        dtype = dtype or file.dtype
+        parquet = need("pyarrow.parquet", f"reading {path}")
+        metadata = parquet.read_metadata(path)
+        names = tuple(file.layout.feature_names or ())
+        counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        row_bytes = len(names) * dtype.itemsize
+        pieces, lengths = [], []
+        for first, last in _groups([n * row_bytes for n in counts], piece_bytes):
+            pieces.append(ParquetPiece(str(path.absolute()), first, last, names, dtype))
+            lengths.append(sum(counts[first:last]))
+        return Pieces(tuple(pieces), tuple(lengths))
     if ending in TEXT:
         return _text(path, how, piece_bytes)
     raise ValueError(
         f"{path}: Dask reads Parquet and CSV files here; leave out --dask and --workers, or "
         "convert the file."
     )
-
-
-def _parquet(path: Path, how: How, dtype: DType | None, piece_bytes: int) -> Pieces:
-    file = open_parquet(path, how)
-    dtype = dtype or file.dtype
-    parquet = need("pyarrow.parquet", f"reading {path}")
-    metadata = parquet.read_metadata(path)
-    names = tuple(file.layout.feature_names or ())
-    counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    row_bytes = len(names) * dtype.itemsize
-    pieces, lengths = [], []
-    for first, last in _groups([n * row_bytes for n in counts], piece_bytes):
-        pieces.append(ParquetPiece(str(path.absolute()), first, last, names, dtype))
-        lengths.append(sum(counts[first:last]))
-    return Pieces(tuple(pieces), tuple(lengths))
 
 
 def _groups(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:

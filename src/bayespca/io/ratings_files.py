@@ -146,7 +146,6 @@ def _chosen(
     roles: tuple[str, ...],
     path: Path,
 ) -> tuple[int, ...]:
-    """Positions of the columns for these roles."""
     if columns is not None:
         known = None if names is None else tuple(names)
         places = tuple(position(known, n_columns, name, str(path)) for name in columns)

@@ -205,7 +205,17 @@ def write_completed(
 ) -> None:
     """Like `write_filled`, for columns of any type, given by name; other columns had no holes."""
     if known_ending(source) not in TEXT or not is_text(out):
-        write_table(out, _completed(table, columns, need("pyarrow", f"writing {out}")))
+        pa = need("pyarrow", f"writing {out}")
+        values = np.array(table.values)
+        for j, name in enumerate(table.features):
+            if name in columns:
+                values[:, j] = columns[name]
+        others = {
+            name: np.array(columns.get(name, other.tolist()), dtype=object)
+            for name, other in table.others.items()
+        }
+        kept = {name: _typed(table, name, some, pa) for name, some in columns.items()}
+        write_table(out, replace(table, values=values, others=others, kept=table.kept | kept))
         return
     sample, layout = recognised(source, how)
     every = ((j, layout.name(j)) for j in range(layout.n_columns))
@@ -220,30 +230,26 @@ def _write_filled_text(
     """Write the rows of a text table with missing fields filled from `columns`, by position."""
     with replacing_path(out) as temporary, writing_text(temporary) as text:
         # A tab if the ending says so, else the delimiter of the file that was read, or a comma.
-        delimiter = sample.dialect.delimiter if sample.dialect.delimiter in ",;|" else ","
+        dialect = sample.dialect
+        delimiter = dialect.delimiter if dialect.delimiter in ",;|" else ","
         delimiter = "\t" if is_tabbed(out) else delimiter
         writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
         if sample.names is not None:
-            header = sample.names[1:] if sample.dialect.has_short_header else sample.names
-            writer.writerow(header)
-        writer.writerows(_filled_rows(source, sample, columns))
+            writer.writerow(sample.names[1:] if dialect.has_short_header else sample.names)
+        forms = {j: _Forms.of(sample, j) for j in columns}
+        for i, (_, fields) in enumerate(data_rows(source, dialect, most=None)):
+            for j, values in columns.items():
+                if isinstance(values[i], str):
+                    # Among texts, "none" may be a value.
+                    is_hole = fields[j].strip().lower() in dialect.no_level
+                else:
+                    is_hole = dialect.is_missing(fields[j])
+                if is_hole:
+                    fields[j] = forms[j].written(values[i])
+            writer.writerow(fields)
 
 
 # --- types -------------------------------------------------------------------------------------
-
-
-def _completed(table: Table, columns: Mapping[str, Sequence[Any]], pa: Arrow) -> Table:
-    """The table with these columns replaced, in the types that the table has."""
-    values = np.array(table.values)
-    for j, name in enumerate(table.features):
-        if name in columns:
-            values[:, j] = columns[name]
-    others = {
-        name: np.array(columns.get(name, other.tolist()), dtype=object)
-        for name, other in table.others.items()
-    }
-    kept = {name: _typed(table, name, some, pa) for name, some in columns.items()}
-    return replace(table, values=values, others=others, kept=table.kept | kept)
 
 
 def _typed(table: Table, name: str, values: Sequence[Any], pa: Arrow) -> Arrow:
@@ -258,24 +264,6 @@ def _typed(table: Table, name: str, values: Sequence[Any], pa: Arrow) -> Arrow:
     levels = table.levels[name]
     codes = pa.array([levels.index(value) for value in values], kind.index_type)
     return pa.DictionaryArray.from_arrays(codes, pa.array(levels), ordered=True)
-
-
-def _filled_rows(
-    source: Path, sample: TextSample, columns: Mapping[int, Sequence[Any]]
-) -> Iterator[list[str]]:
-    """The fields of each row, with missing ones replaced by values."""
-    dialect = sample.dialect
-    forms = {j: _Forms.of(sample, j) for j in columns}
-    for i, (_, fields) in enumerate(data_rows(source, dialect, most=None)):
-        for j, values in columns.items():
-            if isinstance(values[i], str):
-                # Among texts, "none" may be a value.
-                is_hole = fields[j].strip().lower() in dialect.no_level
-            else:
-                is_hole = dialect.is_missing(fields[j])
-            if is_hole:
-                fields[j] = forms[j].written(values[i])
-        yield fields
 
 
 @dataclass(frozen=True)

@@ -74,23 +74,19 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
     layout = layouts.of_sample(sample, how, str(path))
     layouts.check_features(layout, str(path), how, sample)
     if layout.n_columns > WIDE:
-        sample = replace(sample, dialect=_with_what_occurs(path, sample.dialect))
+        # Texts for missing values that do not occur are left out: for each column, pyarrow would
+        # keep 50 kB of tables for the usual ones.
+        dialect = sample.dialect
+        absent = {text for text in dialect.missing if text.strip()}
+        with open_text(path, dialect.encoding) as text:
+            for line in text:
+                if not absent:
+                    break
+                lower = line.lower()
+                absent -= {word for word in absent if word.strip().lower() in lower}
+        missing = tuple(word for word in dialect.missing if word not in absent)
+        sample = replace(sample, dialect=replace(dialect, missing=missing))
     return sample, layout
-
-
-def _with_what_occurs(path: Path, dialect: Dialect) -> Dialect:
-    """The dialect without those texts for missing values that the file does not contain.
-
-    For each column, pyarrow would keep 50 kB of tables for the usual ones.
-    """
-    absent = {text for text in dialect.missing if text.strip()}
-    with open_text(path, dialect.encoding) as text:
-        for line in text:
-            if not absent:
-                break
-            lower = line.lower()
-            absent -= {word for word in absent if word.strip().lower() in lower}
-    return replace(dialect, missing=tuple(w for w in dialect.missing if w not in absent))
 
 
 def block_size_of(sample: TextSample, size: int) -> int:

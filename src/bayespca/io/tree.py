@@ -305,7 +305,13 @@ class Decoder:
 
     def _generator(self, payload: Json) -> np.random.Generator:
         state, seed = (self.decode(tree) for tree in members(payload, "state", "seed"))
-        bits = _bit_generator(state)(_seed_sequence(seed))
+        kind = _bit_generator(state)
+        entropy, spawn_key, spawned = members(seed, "entropy", "spawn_key", "n_children_spawned")
+        try:
+            sown = np.random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FlawError(f"it holds an invalid seed ({error})") from None
+        bits = kind(sown)
         _check_state(state, bits.state)
         bits.state = state
         return np.random.Generator(bits)
@@ -363,14 +369,6 @@ def _bit_generator(state: Any) -> Any:
     if not isinstance(name, str) or name not in BIT_GENERATORS:
         raise FlawError(f"it holds a random generator of the unknown kind {str(name)[:20]!r}")
     return BIT_GENERATORS[name]
-
-
-def _seed_sequence(seed: Any) -> np.random.SeedSequence:
-    entropy, spawn_key, spawned = members(seed, "entropy", "spawn_key", "n_children_spawned")
-    try:
-        return np.random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FlawError(f"it holds an invalid seed ({error})") from None
 
 
 def _check_state(state: dict[str, Any], like: Mapping[str, Any]) -> None:

@@ -55,7 +55,13 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _about(path, every=True):
         target = Path(os.path.realpath(path))
         mode = _checked_mode(target)
-        _remove_abandoned(target.parent)
+        # Temporary files of processes that no longer run on this machine go.
+        with suppress(OSError), os.scandir(target.parent) as entries:
+            for entry in entries:
+                found = TEMPORARY.fullmatch(entry.name)
+                if found and found[1] == _machine() and not _is_running(int(found[2])):
+                    with suppress(OSError):
+                        os.unlink(entry)
         # The ending, by which writers choose format and compression: `.csv`, `.csv.gz`.
         ending = "".join(path.suffixes[-2:])
         ending = ending if len(ending) <= LONGEST_ENDING else ""
@@ -76,16 +82,6 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink()
         raise
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files of processes that no longer run on this machine."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            found = TEMPORARY.fullmatch(entry.name)
-            if found and found[1] == _machine() and not _is_running(int(found[2])):
-                with suppress(OSError):
-                    os.unlink(entry)
 
 
 @cache

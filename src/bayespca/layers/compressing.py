@@ -76,8 +76,21 @@ def compress(
         table = ranks(model, noise=noise, convolutions=convolutions, skip=skip)
     else:
         table = given_ranks(layers_of(model, skip), given)
-    _warn_of_zeros(table)
-    _warn_of_notes(table)
+    names = [repr(layer.name) for layer in table if layer.why_left == "rank 0"]
+    if names:
+        warnings.warn(
+            f"No component of the weights of {', '.join(names)} is above the noise: these layers "
+            "stay unchanged.",
+            UserWarning,
+            stacklevel=2,
+        )
+    names = [repr(layer.name) for layer in table if layer.notes and not layer.why_left]
+    if names:
+        warnings.warn(
+            f"The ranks of {', '.join(names)} are rough; print(layers.ranks(model)) shows why.",
+            UserWarning,
+            stacklevel=2,
+        )
     made = copy.deepcopy(model)
     for layer in layers_of(made):
         found = table[layer.name]
@@ -91,27 +104,6 @@ def compress(
                 parent, _, attribute = name.rpartition(".")
                 setattr(made.get_submodule(parent), attribute, replacement)
     return made
-
-
-def _warn_of_zeros(table: LayerRanks) -> None:
-    names = [repr(layer.name) for layer in table if layer.why_left == "rank 0"]
-    if names:
-        warnings.warn(
-            f"No component of the weights of {', '.join(names)} is above the noise: these layers "
-            "stay unchanged.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_notes(table: LayerRanks) -> None:
-    names = [repr(layer.name) for layer in table if layer.notes and not layer.why_left]
-    if names:
-        warnings.warn(
-            f"The ranks of {', '.join(names)} are rough; print(layers.ranks(model)) shows why.",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _replacement(layer: Layer, rank: Rank) -> Any:

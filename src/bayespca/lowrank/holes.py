@@ -208,7 +208,6 @@ class Holes(IncompleteRows):
 
     @property
     def pattern(self) -> Index:
-        """The pattern of each row."""
         return pattern_of_rows(self.starts)
 
     @property

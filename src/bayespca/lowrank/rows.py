@@ -82,7 +82,7 @@ class Columns:
     @property
     def second(self) -> Array:
         """⟨b̃b̃ᵀ⟩ of each column."""
-        return second_moments(self.b, self.b_cov)
+        return self.b_cov + self.b[:, :, None] * self.b[:, None, :]
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together, and scores can be solved for."""
@@ -221,11 +221,6 @@ def _over_rows(of_patterns: Array, rows: Holes | Block) -> Array:
     if rows.weights is None and of_patterns.shape[0] == rows.values.shape[0]:
         return array_namespace(of_patterns).sum(of_patterns)
     return at(of_patterns, rows.shares) @ of_patterns
-
-
-def second_moments(mean: Array, cov: Array) -> Array:
-    """⟨xxᵀ⟩ of each row."""
-    return cov + mean[:, :, None] * mean[:, None, :]
 
 
 def _misfits(

@@ -107,9 +107,6 @@ class BishopModel(Model[D, S, VariationalFit]):
     q: int
     dtype: str = "float64"
 
-    def unit(self, data: D) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[S], data: D) -> float:
         return run.free_energy + data.counts.cells * float(np.log(data.unit))
 

@@ -96,9 +96,6 @@ class LatentModel(Model[GPData, S, GPFit]):
     kernel: Kernel
     most: int
 
-    def unit(self, data: GPData) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[S], data: GPData) -> float:
         """The free energy with the constant that descents omit: that of pure noise, and units."""
         count = float(data.count.sum())
@@ -146,7 +143,6 @@ class GPModel(LatentModel[GPState]):
         return fewer if lost < MOST_LOST or data.shape[0] <= FEW_ROWS else None
 
     def _template(self, state: GPState, data: GPData) -> LatentPoint:
-        """A point with the sizes of a state."""
         Q = state.n_dimensions
         hyper = first_hyper(self.kernel, np.ones(Q))
         N = data.shape[0]
@@ -168,14 +164,8 @@ class GPModel(LatentModel[GPState]):
             centre = means if len(means) == count else means[data.group_of]
             mean_variance = noise * data.unit**2 / data.seen_in_group[data.group_of]
         return GPPosterior(
-            mean=point.latent.mean,
+            **_located(point, prior),
             variance=point.latent.variance,
-            prior=prior,
-            Z=point.Z,
-            w=point.hyper.w,
-            v=point.hyper.v,
-            b=point.hyper.b,
-            e=point.hyper.e,
             inverse=solved.inverse,
             precise=solved.precise,
             kind=kind.astype(float),
@@ -271,14 +261,8 @@ class MapModel(LatentModel[MapState]):
         signal = found.signal * data.unit**2
         rank_one = np.outer(u, u) / total if data.center else np.zeros((N, N))
         return GPPosterior(
-            mean=at.latent.mean,
+            **_located(at, prior),
             variance=np.zeros(X.shape),
-            prior=prior,
-            Z=at.Z,
-            w=at.hyper.w,
-            v=at.hyper.v,
-            b=at.hyper.b,
-            e=at.hyper.e,
             inverse=cho_solve(factor, np.eye(N)),
             precise=rank_one[None],
             kind=np.zeros(D),
@@ -289,6 +273,13 @@ class MapModel(LatentModel[MapState]):
             noise=np.full(D, signal / s),
             mean_variance=np.zeros(D),
         )
+
+
+def _located(point: LatentPoint, prior: FloatArray) -> dict[str, FloatArray]:
+    """The entries of a posterior for its latent points, its inducing points and its kernel."""
+    hyper = point.hyper
+    of_kernel = {"w": hyper.w, "v": hyper.v, "b": hyper.b, "e": hyper.e}
+    return {"mean": point.latent.mean, "prior": prior, "Z": point.Z} | of_kernel
 
 
 def in_length_scales(point: LatentPoint) -> tuple[LatentPoint, FloatArray]:

@@ -113,7 +113,6 @@ class LatentPoint:
         return np.concatenate([variance.ravel(), np.full(variance.size, 2.0), points, parameters])
 
     def of_dimensions(self, kept: Index) -> LatentPoint:
-        """The point in some of its dimensions."""
         latent = Latent(self.latent.mean[:, kept], self.latent.variance[:, kept])
         hyper = self.hyper.of_dimensions(kept)
         # Straight lines do not depend on where their inducing points are, if there are enough.
@@ -131,7 +130,6 @@ class LatentPoint:
 
 
 def begin(point: LatentPoint, data: GPData, held: int, log_ratios: FloatArray) -> GPState:
-    """The state at a point."""
     work = _Work(point, data, log_ratios, held > 0)
     descent = begun(work, point.vector)
     return GPState(descent, work.ratios, point.latent.shape[1], held, work.noise, work.jitter)

@@ -22,19 +22,15 @@ COUNTS = ("poisson", "negative-binomial")
 LIKELIHOODS = ("auto", "normal", *COUNTS)
 
 
-class HowToFit(NamedTuple):
-    """Parameters of a fit, as in `scverse.pca`."""
-
-    likelihood: str
-    noise: str
-    n_components: int | str
-    random_state: int
-    min_components: int = 0
-
-
-def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
+def model_for(
+    matrix: CellsByGenes,
+    likelihood: str,
+    noise: str,
+    n_components: int | str,
+    random_state: int,
+    least: int = 0,
+) -> Model:
     """The estimator for a matrix; warns if raw counts are fitted with normal noise."""
-    likelihood, noise, n_components, random_state, least = fitting
     if likelihood not in LIKELIHOODS:
         known = ", ".join(map(repr, LIKELIHOODS))
         raise ValueError(f"likelihood must be one of {known}; got {likelihood!r}.")
@@ -56,10 +52,6 @@ def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
             "that are found."
         )
     return GeneralizedPCA(n_components, likelihood=likelihood, row_sizes=True)
-
-
-def likelihood_of(model: Model) -> str:
-    return "normal" if isinstance(model, BayesianPCA) else str(model.likelihood)
 
 
 def warn_of_counts(matrix: CellsByGenes) -> None:
@@ -148,9 +140,7 @@ def pca(
         The copy if `copy` is true, else None.
     """
     matrix = chosen(adata, layer, mask_var)
-    model = model_for(
-        matrix, HowToFit(likelihood, noise, n_components, random_state, min_components)
-    )
+    model = model_for(matrix, likelihood, noise, n_components, random_state, min_components)
     found = _found(model, matrix)
     if not found.scores.shape[1]:
         warn(f"No component of {matrix.name} is above its noise: X_pca has no columns.")
@@ -161,7 +151,7 @@ def pca(
         "mask_var": masked,
         "layer": layer,
         "noise": noise,
-        "likelihood": likelihood_of(model),
+        "likelihood": "normal" if isinstance(model, BayesianPCA) else str(model.likelihood),
     }
     target = adata.copy() if copy else adata
     _write(target, matrix, found, {k: v for k, v in params.items() if v is not None}, key_added)
@@ -170,7 +160,12 @@ def pca(
 
 def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
     if isinstance(model, GeneralizedPCA):
-        return _found_in_counts(model, matrix)
+        X = matrix.in_memory()
+        scores, std = model.fit(X).transform(X, return_std=True)
+        variance = scores.var(axis=0)
+        ratio = variance / max(float(variance.sum()), TINY)
+        about = {"variance": variance, "variance_ratio": ratio}
+        return _Found(scores, std, np.asarray(model.components_).T, None, about)
     model.fit(matrix.input())
     blocks = matrix.blocks() if matrix.is_stored else [matrix.input()]
     parts = [
@@ -191,14 +186,6 @@ def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
         about["rank_posterior"] = np.asarray(model.rank_posterior_)
     loadings, spread = np.asarray(model.components_).T, np.asarray(model.components_std_).T
     return _Found(scores, std, loadings, spread, about)
-
-
-def _found_in_counts(model: GeneralizedPCA, matrix: CellsByGenes) -> _Found:
-    X = matrix.in_memory()
-    scores, std = model.fit(X).transform(X, return_std=True)
-    variance = scores.var(axis=0)
-    about = {"variance": variance, "variance_ratio": variance / max(float(variance.sum()), TINY)}
-    return _Found(scores, std, np.asarray(model.components_).T, None, about)
 
 
 def _write(
@@ -245,7 +232,7 @@ def denoise(
     True
     """
     matrix = _with_genes_of(adata, layer, mask_var)
-    model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
+    model = model_for(matrix, likelihood, noise, n_components, random_state)
     values = matrix.in_memory()
     model.fit(values)
     if isinstance(model, GeneralizedPCA):
@@ -314,7 +301,7 @@ def impute(
     holes &= matrix.genes
     std = np.zeros(0)
     if holes.any():
-        model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
+        model = model_for(matrix, likelihood, noise, n_components, random_state)
         values = matrix.in_memory()
         model.fit(values)
         predict = model.predict_cells if isinstance(model, GeneralizedPCA) else model.impute

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import array_utils
 
-from bayespca.arrays.types import Input, Numbers
+from bayespca.arrays.types import Input
 from bayespca.io.array_files import mapped
 from bayespca.io.files import open_file
 from bayespca.io.records import PARQUET, File, Layout, float_type, rows_per_block
@@ -134,24 +134,21 @@ def _as_block(block: Any, where: str) -> Block:
             f"rows are samples, columns are features.{many * (values.ndim == 1)}"
         )
     if values.dtype.kind not in "fbiu":
-        return _from_objects(values, where, _names_of(block))
+        # A table of mixed columns; the error names the first one that is not numbers.
+        result = np.empty(values.shape)
+        for j, column in enumerate(values.T):
+            if column.dtype.kind != "O" or not all(_is_real(item) for item in column):
+                found = f"an entry of type {column.dtype}"
+                if column.dtype.kind in "OUS":
+                    found = next(repr(item) for item in column.tolist() if not _is_real(item))
+                name = _column_name(j, _names_of(block))
+                raise UnusableData(
+                    f"{where}, column {name}: {found} is not a number. "
+                    "Remove the column or turn it into numbers first."
+                )
+            result[:, j] = [float(item) for item in column]
+        return result
     return values.astype(float_type(values.dtype), copy=False)
-
-
-def _from_objects(values: Numbers, where: str, names: list[str] | None) -> Block:
-    """A table of mixed columns as float64; the error names the first column that cannot be."""
-    result = np.empty(values.shape)
-    for j, column in enumerate(values.T):
-        if column.dtype.kind != "O" or not all(_is_real(item) for item in column):
-            found = f"an entry of type {column.dtype}"
-            if column.dtype.kind in "OUS":
-                found = next(repr(item) for item in column.tolist() if not _is_real(item))
-            raise UnusableData(
-                f"{where}, column {_column_name(j, names)}: {found} is not a number. "
-                "Remove the column or turn it into numbers first."
-            )
-        result[:, j] = [float(item) for item in column]
-    return result
 
 
 def _is_real(item: Any) -> bool:

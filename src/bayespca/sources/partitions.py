@@ -83,20 +83,17 @@ def rows_joined(X: Input) -> Any:
 def _rows_of(X: Input) -> Partitions:
     X = rows_joined(X)
     heights = X.chunks[0]
+    # Optimising a graph that depends on results that workers keep would lose them.
+    layers = [layer for layer in X.dask.layers.values() if layer.is_materialized()]
+    modules = (type(value).__module__ for layer in layers for value in layer.values())
+    is_persisted = any(module.partition(".")[0] == "distributed" for module in modules)
     return Partitions(
-        chunks=tuple(X.to_delayed(optimize_graph=not _is_persisted(X))[:, 0]),
+        chunks=tuple(X.to_delayed(optimize_graph=not is_persisted)[:, 0]),
         n_features=int(X.shape[1]),
         dtype=np.dtype(float_type(X.dtype)),
         stored=X.dtype,
         lengths=None if np.isnan(heights).any() else tuple(int(height) for height in heights),
     )
-
-
-def _is_persisted(X: Input) -> bool:
-    """Whether an array depends on results that workers keep: optimising its graph loses them."""
-    layers = [layer for layer in X.dask.layers.values() if layer.is_materialized()]
-    kinds = (type(value) for layer in layers for value in layer.values())
-    return any(kind.__module__.partition(".")[0] == "distributed" for kind in kinds)
 
 
 def _of_table(X: Input) -> Partitions:

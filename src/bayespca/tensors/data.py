@@ -57,7 +57,6 @@ class TuckerCells:
 
     @property
     def share(self) -> float:
-        """Share of cells with a value."""
         return 1.0 if self.seen is None else float(array_namespace(self.seen).mean(self.seen))
 
     @property

@@ -170,10 +170,6 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def _first_scales(self, data: TuckerCells) -> AllScales:
         return all_noise(data) if self.has_slices else ()
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: TuckerCells, rng: np.random.Generator) -> TuckerState:
         assert self.guess is not None
         noise, scales = self.fixed_noise, self._first_scales(data)
@@ -277,9 +273,6 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
                 state, _ = without(state, equations_of(state, data), n, gone, self)
         mean, variance = _mean(state, data)
         return read.of_state(state, unit=data.unit, mean=mean, mean_variance=variance)
-
-    def unit(self, data: TuckerCells) -> float:
-        return data.unit
 
     def free_energy(self, run: Run[TuckerState], data: TuckerCells) -> float:
         """The free energy in the units of the data, without `gone`.

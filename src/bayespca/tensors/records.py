@@ -70,7 +70,6 @@ class TuckerRows:
         return np.asarray(outer_products(self.mean) + share * self.cov)
 
     def times(self, factors: FloatArray) -> TuckerRows:
-        """Each row times a number."""
         mean, cov = factors[:, None] * self.mean, factors[:, None, None] ** 2 * self.cov
         return replace(self, mean=mean, cov=cov)
 

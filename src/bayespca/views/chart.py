@@ -71,7 +71,6 @@ class ViewsChart:
         ]
 
     def _on(self, state: ViewsState) -> list[Index]:
-        """The factors in each view."""
         return [np.flatnonzero(active) for active in state.active]
 
     def _priors(self, state: ViewsState, new: ViewsState) -> FloatArray:

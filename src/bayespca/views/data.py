@@ -42,7 +42,6 @@ class SideBySide:
 
     @cached_property
     def columns(self) -> list[NDArray[np.intp]]:
-        """The columns of each view."""
         return [np.flatnonzero(self.view == v) for v in range(self.n_views)]
 
     @cached_property
@@ -143,12 +142,11 @@ def views_table(
         mine = np.flatnonzero((view == v) & known.columns)
         if not mine.size:
             continue
-        found = _measured(X, mine, divisor[mine])
-        location[mine], unit[mine] = found.location, found.unit * divisor[mine]
-        varies[mine] = found.varies
+        location[mine], varies[mine], common = _measured(X, mine, divisor[mine])
+        unit[mine] = common * divisor[mine]
         if not np.isnan(std[mine]).any():
             # The noise variance is 1 in columns divided by their standard deviation of the noise.
-            noise[v] = found.unit**-2.0
+            noise[v] = common**-2.0
     live = known.columns & varies
     constants = np.where(known.columns & ~varies, location, np.nan)
     kept = known.rows if live.all() else seen(_part(X, slice(None), live)).rows
@@ -158,16 +156,12 @@ def views_table(
     return ViewsTable(rows, view[live], view, live, constants, len(X), n_views, known.status, noise)
 
 
-class _Measured(NamedTuple):
-    """Locations of columns, which of them vary, and their common unit."""
-
-    location: FloatArray
-    varies: Mask
-    unit: float
-
-
-def _measured(X: FloatArray, columns: Counts, divisor: FloatArray) -> _Measured:
-    """Measurements of the columns of a view divided by `divisor`, a few columns at a time."""
+def _measured(
+    X: FloatArray, columns: Counts, divisor: FloatArray
+) -> tuple[FloatArray, Mask, float]:
+    """Locations of the columns of a view, which of them vary, and their common unit once they are
+    divided by `divisor`; a few columns at a time.
+    """
     location, varies, sizes, cells = [], [], [], []
     for start in range(0, columns.size, AT_ONCE):
         js, over = columns[start : start + AT_ONCE], divisor[start : start + AT_ONCE]
@@ -180,7 +174,7 @@ def _measured(X: FloatArray, columns: Counts, divisor: FloatArray) -> _Measured:
     largest = max(sizes) or 1.0
     squares = np.average((np.array(sizes) / largest) ** 2, weights=cells)
     unit = largest * float(np.sqrt(squares)) or 1.0
-    return _Measured(np.concatenate(location), np.concatenate(varies), unit)
+    return np.concatenate(location), np.concatenate(varies), unit
 
 
 # --- on Dask -------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.holes import digests_of_cells
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
-from bayespca.spectrum.records import Status
 
 from . import posterior as read
 from .chart import ViewsChart
@@ -151,9 +150,6 @@ class GroupFactors(Model[D, S, ViewsFit]):
     @abstractmethod
     def of_factors(self, state: S, data: D) -> dict[str, Any]:
         """What a fit says of its factors and views."""
-
-    def status(self, state: S, data: D) -> Status:
-        return data.status
 
     def described(self, found: Fit[Any], run: Run[S], data: D) -> ViewsFit:
         parts = self.of_factors(run.state, data)

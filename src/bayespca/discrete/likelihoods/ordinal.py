@@ -73,7 +73,6 @@ class Ordinal(Likelihood):
         return Null(-middle, np.log(np.clip(np.diff(cuts, axis=1), NARROWEST, WIDEST)))
 
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
-        """The mean rank."""
         ranks = np.arange(parameters.shape[1] + 2)
         return np.asarray(rank_probabilities(m, v, parameters) @ ranks)
 

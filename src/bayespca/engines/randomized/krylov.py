@@ -96,7 +96,7 @@ def _explored(space: Space, problem: RandomizedProblem) -> Decomposition | None:
     """Expand the space until its Ritz values give the answer, or show that they cannot."""
     while space.size + space.width <= problem.max_basis:
         space.expand()
-        if space.is_exhausted:
+        if not space.frontier:  # A maps the space into itself
             return _exhausted(space, problem)
         if space.full_steps < FIRST_LOOK or space.size < space.next_look:
             continue

@@ -95,11 +95,6 @@ class Space:
         """Number of right vectors not yet multiplied."""
         return self.right.size - self.n_expanded
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether A maps the space into itself."""
-        return not self.frontier
-
     def expand(self) -> None:
         """Multiply the first part of the frontier by A, and what is new by Aᵀ."""
         first, last = self.n_expanded, self.n_expanded + self.width

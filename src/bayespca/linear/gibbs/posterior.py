@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import eigh
@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.arrays.types import DOUBLE, DType, FloatArray, Matrix, Vector
 from bayespca.inference.result import drawn
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
@@ -28,37 +28,16 @@ BLOCK = 256
 FAR_MEAN, LARGE_NOISE_PRIOR = 3.0, 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
-    """The posterior in terms of identified quantities; k components, d features.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GibbsFit:
+    """The record of a fit: draws, and their summary by identified quantities, in the dtype of the
+    data; k components, d features.
 
     `components` are the leading eigenvectors of the posterior mean of WWᵀ, `components_std` the
     root mean square distance of the draws' principal axes from them, entry by entry.
-    `signal_variance` are the eigenvalues of WWᵀ, and `sample_variance` is the data's variance along
-    the components.
-    """
-
-    components: FloatArray
-    components_std: FloatArray
-    signal_variance: FloatArray
-    signal_variance_std: FloatArray
-    noise_variance: float
-    noise_variance_std: float
-    mean: FloatArray
-    mean_std: FloatArray
-    rank_posterior: FloatArray
-    sample_variance: FloatArray
-    total_variance: float
-    quantities: dict[str, FloatArray]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GibbsFit:
-    """The record of a fit: draws, and their summary in the dtype of the data.
-
-    Names are those of `Report`; `explained_variance` is the variance of the data along the
-    components, and `explained_variance_ratio` its share of the total. `r_hat` and `ess` are
-    ArviZ's, None without it; `status` has advice on the prior and on chains.
+    `signal_variance` are the eigenvalues of WWᵀ, `explained_variance` is the variance of the data
+    along the components, and `explained_variance_ratio` its share of the total. `r_hat` and `ess`
+    are ArviZ's, None without it; `status` has advice on the prior and on chains.
     """
 
     draws: GibbsDraws
@@ -74,9 +53,9 @@ class GibbsFit:
     explained_variance: Vector
     explained_variance_ratio: Vector
     n_samples: int
-    r_hat: dict[str, float | Vector] | None
-    ess: dict[str, float | Vector] | None
-    status: Status
+    r_hat: dict[str, float | Vector] | None = None
+    ess: dict[str, float | Vector] | None = None
+    status: Status = field(default_factory=Status)
 
     @property
     def outcome(self) -> Status:
@@ -106,8 +85,10 @@ class GibbsFit:
             raise ValueError("its draws do not match its components")
 
 
-def report(draws: GibbsDraws, data: GibbsData) -> Report:
-    """The summary of the draws; `quantities` are those whose mixing is checked."""
+def report(
+    draws: GibbsDraws, data: GibbsData, dtype: DType = DOUBLE
+) -> tuple[GibbsFit, dict[str, FloatArray]]:
+    """The summary of the draws, and the quantities whose mixing is to be checked."""
     values, axes = principal_axes(draws.W)
     noise = 1 / draws.tau
     counts = np.count_nonzero(
@@ -119,28 +100,35 @@ def report(draws: GibbsDraws, data: GibbsData) -> Report:
     near = matched(axes[..., :k, :], components)
     distance = near - components
     mean = draws.mu.mean(axis=(0, 1))
-    M = samples(data.n, True)
     projected = data.centred @ components.T
-    return Report(
-        components=components,
-        components_std=np.sqrt(np.mean(distance * distance, axis=(0, 1))),
-        signal_variance=values[..., :k].mean(axis=(0, 1)),
-        signal_variance_std=values[..., :k].std(axis=(0, 1)),
+    unit = data.unit**2 / samples(data.n, True)
+    variance = np.einsum("nk,nk->k", projected, projected) * unit
+    total = float(np.vdot(data.centred, data.centred)) * unit
+    of_data = {
+        "components": components,
+        "components_std": np.sqrt(np.mean(distance * distance, axis=(0, 1))),
+        "signal_variance": values[..., :k].mean(axis=(0, 1)),
+        "signal_variance_std": values[..., :k].std(axis=(0, 1)),
+        "mean": mean,
+        "mean_std": draws.mu.std(axis=(0, 1)),
+        "explained_variance": variance,
+        "explained_variance_ratio": variance / (total or 1.0),
+    }
+    found = GibbsFit(
+        **{name: array.astype(dtype) for name, array in of_data.items()},
+        draws=draws,
         noise_variance=float(noise.mean()),
         noise_variance_std=float(noise.std()),
-        mean=mean,
-        mean_std=draws.mu.std(axis=(0, 1)),
         rank_posterior=probabilities,
-        sample_variance=np.einsum("nk,nk->k", projected, projected) * data.unit**2 / M,
-        total_variance=float(np.vdot(data.centred, data.centred)) * data.unit**2 / M,
-        quantities={
-            "noise_variance": noise,
-            "signal_variance": values[..., :k],
-            "total_signal_variance": values.sum(axis=-1),
-            "mean": (draws.mu - mean) @ components.T,
-            "log_joint": draws.log_joint,
-        },
+        n_samples=data.n,
     )
+    return found, {
+        "noise_variance": noise,
+        "signal_variance": values[..., :k],
+        "total_signal_variance": values.sum(axis=-1),
+        "mean": (draws.mu - mean) @ components.T,
+        "log_joint": draws.log_joint,
+    }
 
 
 def detectable(n: int, d: int) -> float:

@@ -75,10 +75,6 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
     most: int
     init: str = "random"
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: Decomposed, rng: np.random.Generator) -> SweepState:
         closed, unit = self._closed(data), data.unit
         noise = closed.noise_variance / (unit * unit)
@@ -120,9 +116,6 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
         turn = to_namespace(directions[:, :count], right)
         components = fixed_signs(array_namespace(right).matmul(turn, right))
         return posterior_of(data, self._solution(state, data), components, gamma * data.unit)
-
-    def unit(self, data: Decomposed) -> float:
-        return data.unit
 
     def free_energy(self, run: Run[SweepState], data: Decomposed) -> float:
         return data.in_units(self._solution(run.state, data).free_energy)

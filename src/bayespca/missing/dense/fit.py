@@ -115,10 +115,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
 
     # --- the iteration -------------------------------------------------------------------------
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
         if self.noise.cells:
             # States found with equal noise of cells, with gross errors and with these clipped.
@@ -268,9 +264,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         for h in np.flatnonzero(~has_mean(state, data.rows, self))[::-1]:
             state = state.without(h)
         return for_all_columns(state, data, self)
-
-    def unit(self, data: HolesTable) -> float:
-        return data.unit
 
     def offset(self, data: HolesTable) -> float:
         rows = data.rows

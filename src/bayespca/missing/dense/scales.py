@@ -73,7 +73,6 @@ class NoiseScales:
         return replace(self, columns=replace(found, precision=precision, log_variance=log_variance))
 
     def energy(self, data: IncompleteRows) -> float:
-        """Free energy of the scales."""
         total = 0.0
         if self.rows is not None:
             total += 0.5 * float(data.row_counts @ self.rows.log_variance) + self.rows.divergence

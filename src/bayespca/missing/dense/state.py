@@ -13,7 +13,6 @@ over observed cells, whatever the number of idle components. They raise the nois
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -219,20 +218,13 @@ def _summed_over_columns(data: Holes, of_columns: FloatArray) -> list[FloatArray
     return [data.over_columns(of_columns)[data.pattern]]
 
 
-class _Variances(NamedTuple):
+def _over_rows(
+    data: Holes, of_columns: FloatArray, of_prior: float, share: float
+) -> tuple[FloatArray, float, float]:
     """Σᵢvᵢ over the observed rows of each column, Σᵢvᵢ and Σᵢlog vᵢ over all."""
-
-    a: FloatArray
-    total: float
-    log: float
-
-
-def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: float) -> _Variances:
     v = 1 / (of_prior + data.over_columns(of_columns))
     weights = share * data.shares
-    return _Variances(
-        data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v))
-    )
+    return data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v))
 
 
 def with_more(state: DenseState, problem: DenseProblem, count: int) -> DenseState:

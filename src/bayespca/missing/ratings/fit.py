@@ -54,10 +54,6 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
     dtype: str = "float64"
     borrows_noise: bool = False
 
-    @property
-    def has_one_start(self) -> bool:
-        return self.init == "closed"
-
     def start(self, data: RatingsCells, rng: np.random.Generator) -> RatingsState:
         if self.has_one_start:
             return start(data, self, self.rank)
@@ -126,9 +122,6 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
             unit=data.unit,
             biases=self.biases,
         )
-
-    def unit(self, data: RatingsCells) -> float:
-        return data.unit
 
     def free_energy(self, run: Run[RatingsState], data: RatingsCells) -> float:
         """The free energy in the units of the ratings.

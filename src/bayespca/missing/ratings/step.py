@@ -70,7 +70,6 @@ class RatingsState:
         return int(self.prior_a.size) - self.biases
 
     def without(self, h: int) -> RatingsState:
-        """The state without component h."""
         i, j = np.triu_indices(self.b.shape[1])
         return replace(
             self,

@@ -62,7 +62,6 @@ class TimeBins:
     keys: tuple[Counts, ...]
 
     def rows(self, level: int) -> NDArray[np.int64]:
-        """The row of each run."""
         return self.keys[level] // FACTOR ** self.scale.levels[level]
 
     def parents(self, level: int) -> NDArray[np.intp]:

@@ -77,9 +77,6 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
     def posterior(self, state: SampledState, data: FeaturedRatings) -> RatingsPosterior:
         return moments_of(joined(state, self, data))
 
-    def unit(self, data: FeaturedRatings) -> float:
-        return data.unit
-
     def status(self, state: SampledState, data: FeaturedRatings) -> Status:
         assert self.begun is not None
         assert self.begin is not None

@@ -18,7 +18,6 @@ from bayespca.lowrank.records import VariationalFit, spectrum_as_if_complete
 from bayespca.lowrank.variational import BishopModel, Hyper
 from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.rank_posterior import posterior_of_rank
-from bayespca.spectrum.records import Status
 
 from .data import VariationalTable, variational_table
 from .posterior import alphas, noise_variance, posterior, weights
@@ -69,9 +68,6 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
 
     def posterior(self, state: VariationalHolesState, data: VariationalTable) -> HolesPosterior:
         return posterior(state, data, self.hyper, self.dtype)
-
-    def status(self, state: VariationalHolesState, data: VariationalTable) -> Status:
-        return data.status
 
     def described(
         self, found: Fit[HolesPosterior], run: Run[VariationalHolesState], data: VariationalTable

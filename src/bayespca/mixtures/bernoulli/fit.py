@@ -11,7 +11,6 @@ from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit
-from bayespca.spectrum.records import Status
 
 from .data import BernoulliRows
 from .family import BernoulliFamily
@@ -70,6 +69,3 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]
         is_given = self.weights_init is not None or self.means_init is not None
         order = np.arange(weights.size) if is_given else np.argsort(-weights, kind="stable")
         return with_memberships(BernoulliClusters(weights[order], means[order], std[order]), data)
-
-    def status(self, state: BernoulliState, data: BernoulliRows) -> Status:
-        return data.status

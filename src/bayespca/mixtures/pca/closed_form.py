@@ -62,25 +62,10 @@ def updated_together(parts: Sequence[ClusterRows], *, nearly: bool = False) -> l
 
 
 def solved_together(moments: Sequence[ClusterMoments], *, nearly: bool = False) -> list[Update]:
-    """`updated_together` for clusters whose moments are known."""
-    return [
-        Update(found.cluster, found.of.count, found.free_energy, found.of.entropy, found.of)
-        for found in _decomposed(_with_best_scales(moments), nearly=nearly)
-    ]
+    """`updated_together` for clusters whose moments are known.
 
-
-def free_energies(moments: Sequence[ClusterMoments]) -> FloatArray:
-    """F of trial closed forms, cheaper than updates: the noise is good but not always the best,
-    scales of features stay as they are, and no vectors are computed.
-    """
-    found = _decomposed(moments, vectors=False, nearly=True)
-    return np.array([one.free_energy for one in found])
-
-
-def _with_best_scales(moments: Sequence[ClusterMoments]) -> list[ClusterMoments]:
-    """Moments with the best scale of each feature, where features have their own noise.
-
-    It follows from the closed form at the last scale, or from the variances if there is none.
+    Where features have their own noise, their scales come first. They follow from the closed form
+    at the last scales, or from the variances if there are none.
     """
     known = [one for one in moments if one.plan.is_per_feature and one.has_scale]
     best = iter([found.best_noise() for found in _decomposed(known)])
@@ -92,7 +77,18 @@ def _with_best_scales(moments: Sequence[ClusterMoments]) -> list[ClusterMoments]
         # To begin with, half of each feature's variance is noise.
         half = np.maximum(0.5 * one.squares / one.M, one.plan.least_noise)
         out.append(one.with_scale(np.sqrt(next(best) if one.has_scale else half)))
-    return out
+    return [
+        Update(found.cluster, found.of.count, found.free_energy, found.of.entropy, found.of)
+        for found in _decomposed(out, nearly=nearly)
+    ]
+
+
+def free_energies(moments: Sequence[ClusterMoments]) -> FloatArray:
+    """F of trial closed forms, cheaper than updates: the noise is good but not always the best,
+    scales of features stay as they are, and no vectors are computed.
+    """
+    found = _decomposed(moments, vectors=False, nearly=True)
+    return np.array([one.free_energy for one in found])
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,9 +144,6 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
             data.unit,
         )
 
-    def unit(self, data: MixtureData) -> float:
-        return data.unit
-
     def free_energy(self, run: Run[MixtureState], data: MixtureData) -> float:
         """The free energy in the units of the data, where one mean has a flat prior."""
         rows = data.rows

@@ -74,7 +74,6 @@ class MixedViews(SideBySide):
         )
 
     def of_view(self, cells: TableCells, v: int) -> TableCells:
-        """The cells of one view."""
         return cells.part(EVERY, self.view == v)
 
     def shared(self, parameters: tuple[Matrix, ...]) -> tuple[Matrix, ...]:

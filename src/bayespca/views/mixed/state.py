@@ -102,7 +102,6 @@ class MixedState(InViews):
         return replace(self, prior=prior, spread=spread)
 
     def in_order(self, factors: Index) -> MixedState:
-        """The factors in another order."""
         columns = []
         for v, old in enumerate(self.columns):
             place = {int(h): i for i, h in enumerate(self.on(v))}
