@@ -176,6 +176,7 @@ def test_chains_that_have_not_mixed_are_told():
         warnings.simplefilter("always")
         model = sampled(n_draws=4, n_warmup=0, n_components=12).fit_ratings(I, J, STARS)
     assert max(model.r_hat_.values()) > 1.2
+    assert not model.converged_
     assert any(issubclass(one.category, ConvergenceWarning) for one in said)
 
 

@@ -191,6 +191,13 @@ class Factorizing:
             help="With gibbs: draws to keep from each chain, or auto.",
         ),
     ] = "auto"
+    n_warmup: Annotated[
+        str,
+        model_option(
+            callback=whole_number_or("auto"),
+            help="With gibbs: sweeps before the first draw, or auto.",
+        ),
+    ] = "auto"
     n_chains: Annotated[
         str,
         model_option(
@@ -239,6 +246,7 @@ class Factorizing:
             bounds=bounds,
             implicit="auto" if self.implicit is None else self.implicit,
             n_draws=as_number(self.n_draws, int),
+            n_warmup=as_number(self.n_warmup, int),
             n_chains=as_number(self.n_chains, int),
             random_state=self.seed or 0,
             max_iter=self.max_iter,

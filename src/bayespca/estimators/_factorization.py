@@ -110,7 +110,7 @@ def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
     if isinstance(fitted, SampledFit) and fitted.draws is not None:
         r_hat, ess = _arviz.diagnostics(quantities(fitted.draws)) or (None, None)
         judged = {"draws": fitted.draws, "r_hat": r_hat, "ess": ess}
-    status = fitted.status
+    status, chains = fitted.status, mixing(judged.get("r_hat"))
     if cells.n_duplicates:
         status = status.but("duplicates", duplicates_sentence(cells.n_duplicates))
     for code, name, count in zip(
@@ -122,7 +122,8 @@ def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
     return extended(
         fitted,
         FactorizationFit,
-        status=status + mixing(judged.get("r_hat")),
+        status=status + chains,
+        converged=fitted.converged and not chains.advice,
         users=cells.users,
         items=cells.items,
         seen_starts=cells.starts,
