@@ -206,3 +206,19 @@ def test_dead_slices_of_a_tensor_say_nothing_of_the_noise():
     dead = np.zeros((90, 60, 3, 3))
     dead[::3, ::2] = kernel
     assert tensor_ranks(dead) == tensor_ranks(kernel) == (4, 4, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda X: vbmf(X, 1e300), "cacb must be a positive number below"),
+        (lambda X: vbmf(X, "a"), "cacb must be a positive number below"),
+        (lambda X: vbmf(X, np.nan), "cacb must be a positive number below"),
+        (lambda X: evbmf(X, H=np.nan), "max_rank must be a whole number"),
+        (lambda X: BayesianPCA(engine="streaming").fit(sp.csr_array(X)), "sparse matrices"),
+        (lambda X: BayesianPCA(engine="dask").fit(sp.csr_matrix(X)), "sparse matrices"),
+    ],
+)
+def test_what_cannot_be_read_gets_a_sentence(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call(low_rank(20, 5, 1, random_state=0).X)

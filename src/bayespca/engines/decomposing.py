@@ -134,6 +134,8 @@ def _decompose(X: Array, task: Task, engine: str) -> Decomposition:
 def _run(X: Array, task: Task, engine: str) -> Decomposition:
     """Run the engine, and again at another scale if squares left the range of numbers."""
     name = select(_job(X, task.where, task.n_needed)) if engine == "auto" else engine
+    if task.where is Where.SPARSE and name in ("streaming", "dask"):
+        raise ValueError(f"engine={name!r} does not read sparse matrices: use 'sparse' or 'auto'.")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         try:
             found = _RUN[name](X, task)

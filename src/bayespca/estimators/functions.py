@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from bayespca.spectrum.methods import METHODS
 
 from . import _input
 from .pca import BayesianPCA
+
+# Its square is a number, too.
+LARGEST = 1e150
 
 Factors = tuple[Array, Array, Array, dict[str, Any]]
 
@@ -63,8 +67,8 @@ def vbmf(Y: Input, cacb: float, sigma2: float | None = None, H: int | None = Non
     >>> (U @ S @ V.T).shape
     (60, 40)
     """
-    if not cacb > 0:
-        raise ValueError(f"cacb must be positive, got {cacb!r}.")
+    if not (isinstance(cacb, Real) and 0 < float(cacb) < LARGEST):
+        raise ValueError(f"cacb must be a positive number below {LARGEST:.0e}, got {cacb!r}.")
     return _factorize(Y, ClosedForm(METHODS["vb"], H, _noise(sigma2), float(cacb) ** 2))
 
 

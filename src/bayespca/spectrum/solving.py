@@ -138,7 +138,7 @@ def _checked_method(name: str, prior_variance: float | None, max_rank: int | Non
 def _checked_max_rank(max_rank: int | None, spectrum: Spectrum) -> int:
     if max_rank is None:
         return spectrum.full_rank
-    if int(max_rank) != max_rank or not 0 <= max_rank <= spectrum.full_rank:
+    if not float(max_rank).is_integer() or not 0 <= max_rank <= spectrum.full_rank:
         raise ValueError(
             f"max_rank must be a whole number from 0 to {spectrum.full_rank}, got {max_rank!r}."
         )
