@@ -211,9 +211,9 @@ def test_dead_slices_of_a_tensor_say_nothing_of_the_noise():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda X: vbmf(X, 1e300), "cacb must be a positive number below"),
-        (lambda X: vbmf(X, "a"), "cacb must be a positive number below"),
-        (lambda X: vbmf(X, np.nan), "cacb must be a positive number below"),
+        (lambda X: vbmf(X, 1e300), "cacb must be positive and below"),
+        (lambda X: vbmf(X, "a"), "cacb must be positive and below"),
+        (lambda X: vbmf(X, np.nan), "cacb must be positive and below"),
         (lambda X: evbmf(X, H=np.nan), "max_rank must be a whole number"),
         (lambda X: BayesianPCA(engine="streaming").fit(sp.csr_array(X)), "sparse matrices"),
         (lambda X: BayesianPCA(engine="dask").fit(sp.csr_matrix(X)), "sparse matrices"),

@@ -68,7 +68,7 @@ def vbmf(Y: Input, cacb: float, sigma2: float | None = None, H: int | None = Non
     (60, 40)
     """
     if not (isinstance(cacb, Real) and 0 < float(cacb) < LARGEST):
-        raise ValueError(f"cacb must be a positive number below {LARGEST:.0e}, got {cacb!r}.")
+        raise ValueError(f"cacb must be positive and below {LARGEST:.0e}, got {cacb!r}.")
     return _factorize(Y, ClosedForm(METHODS["vb"], H, _noise(sigma2), float(cacb) ** 2))
 
 
