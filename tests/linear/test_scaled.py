@@ -141,8 +141,8 @@ def test_a_change_of_variables_gives_the_free_energy_of_neighbours(center):
     X = along(0, 40, 6)
     n, p = X.shape
     state, _ = settled(X, AUTOREGRESSIVE, center=center)
-    columns, phi = state.whitening.columns, state.whitening.phi
-    L = filtered(np.eye(p), phi).T
+    columns, partials = state.whitening.columns, state.whitening.partials
+    L = filtered(np.eye(p), partials).T
     Z = (X - X.mean(axis=0) * center) * np.sqrt(columns.precision) @ L.T
     white = fitted(Z, center=center)
     jacobian = np.linalg.slogdet(L * np.sqrt(columns.precision))[1]
@@ -158,20 +158,20 @@ def test_no_other_correlation_is_better():
     X = along(1)
     state, table = settled(X, AUTOREGRESSIVE)
     energies = [
-        _least_at(state, table, state.whitening.phi + d) for d in np.linspace(-0.1, 0.1, 11)
+        _least_at(state, table, state.whitening.partials[0] + d) for d in np.linspace(-0.1, 0.1, 11)
     ]
     assert np.argmin(energies) == 5
     assert energies[5] == pytest.approx(state.energy, abs=1e-6)
-    assert state.whitening.phi == pytest.approx(0.7, abs=0.03)
+    assert state.whitening.partials == pytest.approx((0.7,), abs=0.03)
 
 
 def _least_at(state, table, phi):
     """Lowest free energy for another φ, with the best columns for it."""
     form, noise = ClosedForm(), AUTOREGRESSIVE
-    now = state_of(replace(state.whitening, phi=phi), table, form)
+    now = state_of(replace(state.whitening, partials=(phi,)), table, form)
     for _ in range(50):
         columns = Rounds(table, noise, form).updated(now).columns
-        new = state_of(Whitening(columns, None, phi), table, form)
+        new = state_of(Whitening(columns, None, (phi,)), table, form)
         if new.energy > now.energy - 1e-8:
             break
         now = new
@@ -185,11 +185,11 @@ def test_brute_force_finds_no_better_columns_beside_neighbours():
 
     def energy(theta):
         prior = replace(columns, shape=np.exp(theta[p]), rate=np.exp(theta[p + 1]), counts=79.0)
-        there = Whitening(prior.with_precision(np.exp(theta[:p])), None, np.tanh(theta[p + 2]))
+        there = Whitening(prior.with_precision(np.exp(theta[:p])), None, (np.tanh(theta[p + 2]),))
         return state_of(there, table, ClosedForm()).energy
 
     logs = np.log(np.r_[columns.precision, columns.shape, columns.rate])
-    theta = np.r_[logs, np.arctanh(state.whitening.phi)]
+    theta = np.r_[logs, np.arctanh(state.whitening.partials)]
     assert k > 0
     assert energy(theta) == pytest.approx(state.energy, rel=1e-12)
     rng = np.random.default_rng(0)

@@ -57,7 +57,7 @@ def same(found, kind, *, tol=1e-6, shift=0.0):
     assert found.free_energy_ / cells == pytest.approx(
         (first.free_energy_ + shift) / cells, abs=tol
     )
-    assert found.fit_.noise.correlation == pytest.approx(first.fit_.noise.correlation, abs=tol)
+    assert found.fit_.noise.partials == pytest.approx(first.fit_.noise.partials, abs=tol)
     degrees = first.degrees_of_freedom_
     assert found.degrees_of_freedom_ == pytest.approx(degrees, rel=100 * tol)
 

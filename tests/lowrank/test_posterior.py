@@ -12,8 +12,16 @@ from scipy.stats import gamma, multivariate_normal, multivariate_t
 from bayespca import BayesianPCA
 from bayespca.datasets import noisy
 from bayespca.lowrank import posterior as reading
-from bayespca.lowrank.filtering import filtered, filtered_gram, log_det, transposed, unfiltered
+from bayespca.lowrank.filtering import (
+    filtered,
+    filtered_gram,
+    log_det,
+    stationary,
+    transposed,
+    unfiltered,
+)
 from bayespca.lowrank.scales import Tails
+from oracles import autoregression as oracle
 
 KINDS = {"rows": "per-sample", "both": "both", "ar": "autoregressive", "columns": "per-feature"}
 
@@ -30,12 +38,9 @@ def fresh():
     return 2 + 3 * rng.normal(size=(20, 7)) * np.geomspace(0.1, 10, 20)[:, None]
 
 
-def lower(phi, p):
-    """The matrix of the filter, entry by entry."""
-    L = np.eye(p)
-    L[0, 0] = np.sqrt(1 - phi * phi)
-    L[np.arange(1, p), np.arange(p - 1)] = -phi
-    return L
+def lower(partials, p):
+    """The matrix of the filter, from the covariance that it makes white."""
+    return oracle.whitening(oracle.covariance(oracle.coefficients(partials), p))
 
 
 def written_out(found):
@@ -43,33 +48,47 @@ def written_out(found):
     W, d = found.components, found.latent_variance
     noise = found.noise_variance + float(d @ found.loading_variance)
     inner = W.T @ np.diag(d) @ W + noise * np.eye(W.shape[1])
-    back = np.diag(found.scale) @ np.linalg.inv(lower(found.correlation, W.shape[1]))
+    back = np.diag(found.scale) @ np.linalg.inv(lower(found.partials, W.shape[1]))
     return back @ inner @ back.T
 
 
 # --- the filter --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phi", [-0.6, 0.0, 0.3, 0.99])
-@pytest.mark.parametrize("p", [1, 2, 3, 8])
-def test_the_filter_is_its_matrix(phi, p):
-    V, L = np.random.default_rng(p).normal(size=(4, p)), lower(phi, p)
-    np.testing.assert_allclose(filtered(V, phi), V @ L.T, atol=1e-13)
-    np.testing.assert_allclose(transposed(V, phi), V @ L, atol=1e-13)
-    np.testing.assert_allclose(unfiltered(V @ L.T, phi), V, atol=1e-12)
-    np.testing.assert_allclose(filtered_gram(V.T @ V, phi), L @ V.T @ V @ L.T, atol=1e-12)
+FILTERS = pytest.mark.parametrize(
+    "partials", [(), (-0.6,), (0.3,), (0.99,), (0.5, -0.4), (0.8, -0.5, 0.3, 0.2), (0.0, 0.0, 0.7)]
+)
+
+
+@FILTERS
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 8])
+def test_the_filter_is_its_matrix(partials, p):
+    V, L = np.random.default_rng(p).normal(size=(4, p)), lower(partials, p)
+    np.testing.assert_allclose(filtered(V, partials), V @ L.T, atol=1e-11)
+    np.testing.assert_allclose(transposed(V, partials), V @ L, atol=1e-11)
+    np.testing.assert_allclose(unfiltered(V @ L.T, partials), V, atol=1e-11)
+    np.testing.assert_allclose(filtered_gram(V.T @ V, partials), L @ V.T @ V @ L.T, atol=1e-10)
 
 
 @pytest.mark.parametrize("phi", [-0.6, 0.3, 0.99])
-def test_the_jacobian_of_the_filter(phi):
-    assert log_det(phi) == pytest.approx(np.linalg.slogdet(lower(phi, 9))[1], rel=1e-12)
+def test_a_filter_of_order_one_takes_away_the_feature_before(phi):
+    V = np.random.default_rng(0).normal(size=(4, 6))
+    first = np.sqrt(1 - phi * phi) * V[:, :1]
+    np.testing.assert_array_equal(filtered(V, (phi,)), np.c_[first, V[:, 1:] - phi * V[:, :-1]])
 
 
-def test_the_filter_makes_autoregressive_noise_white():
-    """The covariance of the noise is φ to the power of the distance, over 1 − φ²."""
-    phi, j = 0.7, np.arange(6)
-    C = phi ** np.abs(j[:, None] - j) / (1 - phi * phi)
-    np.testing.assert_allclose(filtered_gram(C, phi), np.eye(6), atol=1e-12)
+@FILTERS
+@pytest.mark.parametrize("p", [2, 9])
+def test_the_jacobian_of_the_filter(partials, p):
+    assert log_det(partials, p) == pytest.approx(np.linalg.slogdet(lower(partials, p))[1], abs=1e-9)
+
+
+@FILTERS
+def test_the_filter_makes_autoregressive_noise_white(partials):
+    C = oracle.covariance(oracle.coefficients(partials), 12)
+    np.testing.assert_allclose(filtered_gram(C, partials), np.eye(12), atol=1e-9)
+    assert stationary(partials) == pytest.approx(C[0, 0], rel=1e-9)
+    assert oracle.partial_autocorrelations(C, len(partials)) == pytest.approx(partials, abs=1e-9)
 
 
 # --- densities ---------------------------------------------------------------------------------
@@ -149,7 +168,7 @@ def test_there_and_back_is_the_posterior_mean(fit):
     """mean + L⁻¹ times the shrunk part along the components, whatever the noise of the row."""
     found = fit.posterior_
     made = noisy("rows", 30, 7, 2, random_state=8).X
-    L = lower(found.correlation, 7)
+    L = lower(found.partials, 7)
     Z = (made - found.mean) / found.scale @ L.T
     low = Z @ found.components.T @ np.diag(found.shrinkage) @ found.components
     expected = np.linalg.solve(L, low.T).T * found.scale + found.mean

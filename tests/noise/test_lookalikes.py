@@ -29,7 +29,7 @@ def expected_covariance(drawn, fit):
     inner = np.eye(p)
     for v, w in zip(drawn.strengths, drawn.components, strict=True):
         inner += v * np.outer(w, w)
-    phi = fit.posterior.correlation
+    phi = sum(fit.posterior.partials)
     L = np.eye(p) - phi * np.eye(p, k=-1)
     L[0, 0] = np.sqrt(1 - phi**2)
     inner = np.linalg.inv(L) @ inner @ np.linalg.inv(L).T

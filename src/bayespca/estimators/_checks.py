@@ -93,7 +93,7 @@ def _residuals(rows: Array, fit: PCAFit) -> FloatArray:
     """Residuals over their scale, 0 in holes; of some columns if there are very many."""
     some, plain = _some_columns(*rows.shape), fit.posterior
     few = FEW * plain.components.shape[0] <= some.size < rows.shape[1]
-    if few and isinstance(plain, Posterior) and not plain.correlation:
+    if few and isinstance(plain, Posterior) and not plain.partials:
         return left_of_some(plain, on_host(rows), some)
     read, posterior = functions(fit.posterior)
     fitted = on_host(read.reconstruct(posterior, read.scores(posterior, rows)))

@@ -184,7 +184,7 @@ def _white(X: FloatArray, fit: PCAFit, *, center: bool) -> WhiteRows:
     posterior, X = inside(fit.posterior, X)
     assert isinstance(posterior, Posterior)
     Z = X - on_host(posterior.mean)
-    Z = filtered(Z / on_host(posterior.scale), posterior.correlation)
+    Z = filtered(Z / on_host(posterior.scale), posterior.partials)
     level = np.ones(len(Z))
     if fit.noise.samples is not None:
         logs = np.log(fit.noise.samples)

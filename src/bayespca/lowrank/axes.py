@@ -86,13 +86,13 @@ class Axes:
 
 
 def standard_deviations(
-    axes: Axes, directions: FloatArray | None = None, correlation: float = 0.0
+    axes: Axes, directions: FloatArray | None = None, noise: float = 1.0
 ) -> FloatArray:
     """Root mean square distance of the entries of the population's axes from those found: (k, p).
 
     An axis is cos·wₕ + Σₗ sin θₕₗ·wₗ plus a direction outside; the difference of cos from 1 counts
-    too. Where a filter L for noise of this correlation was used, `directions` are L⁻¹wₕ, and axes
-    are compared after L⁻¹ as well; the diagonal entries of L⁻¹L⁻ᵀ are 1/(1 − φ²).
+    too. Where a filter L for correlated noise was used, `directions` are L⁻¹wₕ, and axes are
+    compared after L⁻¹ as well; the diagonal entries of L⁻¹L⁻ᵀ are `noise`.
     """
     squares = (axes.components if directions is None else directions) ** 2
     within = turns(axes.strengths, axes.strengths, axes)
@@ -101,7 +101,7 @@ def standard_deviations(
     room = np.maximum(1 - (axes.components**2).sum(axis=0), 0.0)
     out_of_all = (leaning * room).sum(axis=1)
     cosines = np.sqrt(np.maximum(1 - within.sum(axis=1) - out_of_all, 0.0))
-    outside = leaning * np.maximum(1 / (1 - correlation**2) - squares.sum(axis=0), 0.0)
+    outside = leaning * np.maximum(noise - squares.sum(axis=0), 0.0)
     return np.sqrt((1 - cosines)[:, None] ** 2 * squares + within @ squares + outside)
 
 

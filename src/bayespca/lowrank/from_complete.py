@@ -11,7 +11,7 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.tolerances import LEAST_RIDGE
 
 from . import combined
-from .filtering import unfiltered
+from .filtering import stationary, unfiltered
 from .holes_posterior import HolesPosterior
 from .posterior import Posterior
 from .rows import Columns
@@ -24,8 +24,7 @@ def general(posterior: Posterior) -> HolesPosterior:
     treats correlated noise of neighbours as independent, with the same variance.
     """
     whole, posterior = posterior, combined.independent(posterior)
-    phi = posterior.correlation
-    stationary = 1 / (1 - phi * phi)
+    before = stationary(posterior.partials)
     components = to_numpy(posterior.components).astype(np.float64)
     score_variance = to_numpy(posterior.score_variance)
     # Constant columns do not count as features: their loadings are known to be 0.
@@ -35,11 +34,11 @@ def general(posterior: Posterior) -> HolesPosterior:
     found = from_directions(
         mean=posterior.mean,
         scale=posterior.scale,
-        components=unfiltered(posterior.components, phi),
+        components=unfiltered(posterior.components, posterior.partials),
         ridge=1 / shrinkage - 1 - live.sum() * variance,
-        loading_variance=live[:, None] * variance * stationary,
+        loading_variance=live[:, None] * variance * before,
         latent_variance=to_numpy(posterior.latent_variance).astype(np.float64),
-        noise_variance=posterior.noise_variance * stationary,
+        noise_variance=posterior.noise_variance * before,
         integrated=bool((score_variance > 0).any()) or not score_variance.size,
     )
     found = replace(found, tails=posterior.tails, learned_from=posterior.learned_from)

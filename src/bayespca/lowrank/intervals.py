@@ -18,6 +18,7 @@ from .axes import (
     variances_along,
 )
 from .combined import independent, spread
+from .filtering import stationary
 from .holes_posterior import (
     HolesPosterior,
     along_components,
@@ -43,8 +44,8 @@ def component_std(fit: PCAFit | VariationalFit) -> Array:
     posterior = independent(fit.posterior)
     found = axes_of(fit)
     live = np.any(found.components != 0, axis=0) | (found.counts < found.n)
-    phi = posterior.correlation if isinstance(posterior, Posterior) else 0.0
-    std = live * standard_deviations(found, on_host(posterior.directions), phi)
+    noise = stationary(posterior.partials) if isinstance(posterior, Posterior) else 1.0
+    std = live * standard_deviations(found, on_host(posterior.directions), noise)
     std = spread(fit.posterior.combined, std * on_host(posterior.scale))
     return to_namespace(std / on_host(fit.posterior.scale), posterior.components)
 

@@ -27,6 +27,8 @@ class NoiseModel:
         Whether each of them has a variance of its own.
     neighbours
         Whether noise is correlated between neighbouring features: autoregressive in their order.
+    order
+        How many features before one its noise depends on; 0 where the evidence is to tell.
     """
 
     name: str
@@ -34,6 +36,7 @@ class NoiseModel:
     columns: bool = False
     cells: bool = False
     neighbours: bool = False
+    order: int = 0
 
     @property
     def needs_rows(self) -> bool:

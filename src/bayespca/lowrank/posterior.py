@@ -47,9 +47,9 @@ class Posterior:
         ⟨tₕ²⟩ over the samples: variance of a score before its row is seen.
     noise_variance
         σ², of scaled data.
-    correlation
-        φ: the filter z_j − φ·z_{j−1} whitens scaled rows whose noise is correlated between
-        neighbours; components are those of the filtered rows.
+    partials
+        Partial autocorrelations of the noise of neighbours, () where it is white: the filter that
+        they define (`filtering`) whitens scaled rows; components are those of the filtered rows.
     tails
         How much the noise, and with it the scores, differs between rows.
     learned_from
@@ -66,7 +66,7 @@ class Posterior:
     loading_variance: ArrayVector
     latent_variance: ArrayVector
     noise_variance: float
-    correlation: float = 0.0
+    partials: tuple[float, ...] = ()
     tails: Tails = NORMAL
     learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     combined: Combinations | None = None
@@ -76,7 +76,7 @@ class Posterior:
         """Changes of the features with each score, after undoing the filter: the low-rank part of
         rows with the scores T is mean + scale·T·directions.
         """
-        own = unfiltered(combined.independent(self).components, self.correlation)
+        own = unfiltered(combined.independent(self).components, self.partials)
         return combined.directions(self, own)
 
     @property
@@ -213,7 +213,7 @@ def left_of_some(posterior: Posterior, X: FloatArray, columns: NDArray[np.intp])
 
 
 def _whitened(posterior: Posterior, X: Array) -> Array:
-    return filtered((X - posterior.mean) / posterior.scale, posterior.correlation)
+    return filtered((X - posterior.mean) / posterior.scale, posterior.partials)
 
 
 # --- the distribution of a new row -------------------------------------------------------------
@@ -227,8 +227,8 @@ def covariance(posterior: Posterior) -> Array:
     p = W.shape[1]
     inner = xp.matmul(W.T * posterior.latent_variance, W)
     inner = inner + posterior.predictive_noise * xp.eye(p, dtype=W.dtype, device=W.device)
-    phi = posterior.correlation
-    inner = unfiltered(unfiltered(inner, phi).T, phi) * posterior.tails.spread
+    partials = posterior.partials
+    inner = unfiltered(unfiltered(inner, partials).T, partials) * posterior.tails.spread
     return inner * posterior.scale[:, None] * posterior.scale[None, :]
 
 
@@ -243,8 +243,8 @@ def precision(posterior: Posterior) -> Array:
     p = W.shape[1]
     share = posterior.latent_variance / (posterior.latent_variance + s)
     inner = xp.eye(p, dtype=W.dtype, device=W.device) - xp.matmul(W.T * share, W)
-    phi = posterior.correlation
-    inner = transposed(transposed(inner, phi).T, phi) / posterior.tails.spread
+    partials = posterior.partials
+    inner = transposed(transposed(inner, partials).T, partials) / posterior.tails.spread
     return inner / s / posterior.scale[:, None] / posterior.scale[None, :]
 
 
@@ -266,7 +266,7 @@ def _distances(posterior: Posterior, X: Array) -> tuple[Array, float]:
         noise=_noise_floor(posterior),
         scale=posterior.scale,
     )
-    return distance, log_det - 2 * filtering.log_det(posterior.correlation)
+    return distance, log_det - 2 * filtering.log_det(posterior.partials, X.shape[1])
 
 
 @combined.completes(combined.rows)
@@ -280,7 +280,7 @@ def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
     draws = xp.asarray(rng.normal(size=(n, k + p)), dtype=W.dtype, device=W.device)
     T = draws[:, :k] * xp.sqrt(posterior.latent_variance)
     noise = draws[:, k:] * float(np.sqrt(posterior.predictive_noise))
-    rows = unfiltered(xp.matmul(T, W) + noise, posterior.correlation)
+    rows = unfiltered(xp.matmul(T, W) + noise, posterior.partials)
     if posterior.tails.are_heavy:
         rows = rows * to_namespace(posterior.tails.draws(n, rng), W)[:, None]
     return rows * posterior.scale + posterior.mean

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,8 +51,9 @@ class NoiseFound:
         Noise variance of each feature and of each row; None where it is the same for all.
     degrees_of_freedom
         Degrees of freedom of Student's t, for rows or cells; infinite for normal noise.
-    correlation
-        φ, the correlation of the noise of neighbouring features.
+    partials
+        Partial autocorrelations of the noise along the features, as many as the order of its
+        autoregression; () where neighbours have no noise in common.
     series
         ψ, the correlation of the noise of a row with that of the row before.
     outliers
@@ -69,7 +70,7 @@ class NoiseFound:
     features: Vector | None = None
     samples: Vector | None = None
     degrees_of_freedom: float = float("inf")
-    correlation: float = 0.0
+    partials: tuple[float, ...] = ()
     series: float = 0.0
     outliers: FloatArray | None = None
     per_component: float = 0.0
@@ -86,10 +87,16 @@ class NoiseFound:
         )
 
     @property
+    def model(self) -> NoiseModel:
+        """The noise model, with the order that was found for noise of neighbours."""
+        return replace(NOISES[self.name], order=len(self.partials))
+
+    @property
     def in_words(self) -> str:
-        """The name, with the nats in its favour."""
-        nats = self.evidence.get(self.name, 0.0)
-        return f"{self.name} ({nats:+.1f} nats)" if nats else self.name
+        """The name, with the order if it is above one, and the nats in its favour."""
+        nats, order = self.evidence.get(self.name, 0.0), len(self.partials)
+        name = f"{self.name} of order {order}" if order > 1 else self.name
+        return f"{name} ({nats:+.1f} nats)" if nats else name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

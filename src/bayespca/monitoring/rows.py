@@ -267,14 +267,14 @@ def _of_rows(model: AnyEstimator, values: FloatArray, alpha: float) -> Monitorin
     posterior, values = inside(model.posterior_, values)
     mean, scale = to_numpy(posterior.mean), to_numpy(posterior.scale)
     Z = np.asarray((values - mean) / scale, dtype=np.float64)
-    phi = float(getattr(posterior, "correlation", 0.0))
-    if phi and np.isnan(Z).any():
+    partials = getattr(posterior, "partials", ())
+    if partials and np.isnan(Z).any():
         raise ValueError(
             "rows with holes cannot be checked by a model with autoregressive noise: fill the "
             "holes first, or fit with noise='per-feature'."
         )
     law = row_law(model.fit_, model._degrees())
-    found = _of_scaled(filtered(Z, phi), law, alpha, tuple(feature_names(model)))
+    found = _of_scaled(filtered(Z, partials), law, alpha, tuple(feature_names(model)))
     if combined is None:
         return found
     others = combined.others(p)

@@ -78,7 +78,8 @@ class Tried:
         """Free energy plus the price of the noise model's parameters, in nats."""
         if name == ISOTROPIC.name and self.baseline is not None:
             return self.baseline
-        return self.fits[name].free_energy + learned_by(NOISES[name], self.shape)
+        fit = self.fits[name]
+        return fit.free_energy + learned_by(fit.noise.model, self.shape)
 
     @property
     def best(self) -> str:
@@ -100,7 +101,7 @@ def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
         *((n,) if noise.rows else ()),
         *((p,) if noise.columns else ()),
         *((n * p,) if noise.cells else ()),
-        *((n * p,) if noise.neighbours else ()),
+        *(noise.neighbours * max(noise.order, 1) * (n * p,)),
     )
     return 0.5 * float(np.log(counts).sum()) if counts else 0.0
 

@@ -33,7 +33,7 @@ from bayespca.sources.tasks import SomeRows, every_nth
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals
-from .asked import Asked, by_likelihood
+from .asked import Asked, by_likelihood, compares
 from .choosing import CHOICES, MOST_TO_SWEEP, choose
 from .errors import errors_as
 from .signs import FEW_TO_ORDER, FEWEST_IN_ORDER, Signs, other_orders
@@ -51,8 +51,6 @@ OUT_OF_REACH = (
 )
 # Nats by which the order of few columns must be better than each of the others.
 CLEARLY_IN_ORDER = 3.0
-# Nats by which a fit that is reached from fewer components must be lower.
-LOWER = 0.1
 # Nats to which free energies are found if only the evidence of a number of components is wanted.
 NATS = 0.02
 # Relative fall of the free energy at which the rounds of a sample of the rows end.
@@ -103,25 +101,13 @@ class Complete:
             none = NoiseFound.of_constant(noise, table.n_samples, table.mean_of_row.size)
             return replace(self._constant(table)._closed(), noise=none)
         fit = scaled.fit(table, self.form, looping, noise, other)
-        if noise.neighbours and other is None and self.form.exactly is None and fit.converged:
-            fit = self._with_fewer(fit, table, replace(looping, callback=None, checkpoint=None))
+        if noise.neighbours and other is None:
+            quiet = replace(looping, callback=None, checkpoint=None)
+            if not noise.order and compares(self.form):
+                fit = scaled.of_best_order(fit, table, self.form, quiet)
+            if self.form.exactly is None and fit.converged:
+                fit = scaled.with_fewer(fit, table, self.form, quiet)
         return with_rows_known(fit, self.X) if noise.rows else fit
-
-    def _with_fewer(self, fit: PCAFit, table: NoisyTable, looping: inference.Looping) -> PCAFit:
-        """The fit, or a lower one that is reached from one component less.
-
-        What neighbours have in common passes for a component while little is known of the noise,
-        and closed forms do not let go of it.
-        """
-        noise = NOISES[fit.noise.name]
-        while fit.n_components:
-            form = replace(self.form, exactly=fit.n_components - 1)
-            less = scaled.fit(table, form, looping, noise, fit)
-            end = scaled.fit(table, self.form, looping, noise, less)
-            if not end.free_energy < fit.free_energy - LOWER:
-                break
-            fit = end
-        return fit
 
     def _constant(self, table: NoisyTable) -> Complete:
         """The same task with constant data in memory, as blocks may be readable only once."""
@@ -146,7 +132,7 @@ class Complete:
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
         """Refit the same noise model with `rank` components."""
-        noise, form = NOISES[fit.noise.name], replace(self.form, exactly=rank)
+        noise, form = fit.noise.model, replace(self.form, exactly=rank)
         if noise == ISOTROPIC and self.decomposed is not None:
             return with_evidence(
                 closed.from_decomposition(self._known_beyond(rank), form), fit.noise
@@ -164,7 +150,7 @@ class Complete:
         tol = NATS / max(abs(fit.free_energy), 1.0)
         looping = replace(self.looping, callback=None, checkpoint=None, tol=tol)
         data = self._asked_again(replace(self.form, exactly=rank), looping)
-        return data.fit(NOISES[fit.noise.name], other=fit)
+        return data.fit(fit.noise.model, other=fit)
 
     def _asked_again(self, form: ClosedForm, looping: inference.Looping) -> Complete:
         again = replace(self, form=form, looping=looping)
@@ -188,7 +174,7 @@ class Complete:
 
     def likeliest(self, fit: PCAFit, rank: int) -> PCAFit:
         """Fit `rank` components by maximum likelihood, with the noise model of `fit`."""
-        noise, form = NOISES[fit.noise.name], by_likelihood(self.form, rank)
+        noise, form = fit.noise.model, by_likelihood(self.form, rank)
         if noise == ISOTROPIC and self.decomposed is not None:
             likely = closed.from_decomposition(self._known_beyond(rank), form)
             return with_evidence(likely, fit.noise)
@@ -291,7 +277,7 @@ class Complete:
     def _as_in(self, some: Complete, plain: PCAFit | None = None) -> PCAFit:
         """Fit the noise model that some of the rows chose; `plain` is the fit with equal noise."""
         found = some.chosen()
-        noise = NOISES[found.noise.name]
+        noise = found.noise.model
         if plain is None or noise != ISOTROPIC:
             plain = self.fit(noise, other=found)
         return with_evidence(advice.with_advice_of(plain, found), found.noise)

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.filtering import filtered, unfiltered
+from bayespca.lowrank.filtering import filtered, stationary, unfiltered
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.rounding import grid_steps
@@ -45,8 +45,8 @@ class Likeness:
         values are not rounded.
     shape
         L and M of the whitened matrix.
-    correlation
-        φ, the correlation of the noise of neighbouring columns.
+    partials
+        Partial autocorrelations of the noise of neighbouring columns.
     """
 
     mean: FloatArray
@@ -59,7 +59,7 @@ class Likeness:
     first: FloatArray
     steps: FloatArray
     shape: tuple[float, float]
-    correlation: float = 0.0
+    partials: tuple[float, ...] = ()
 
     def number(self, strengths: FloatArray) -> int:
         """The number of components of such strengths that can be recovered."""
@@ -75,7 +75,7 @@ class Likeness:
         n = len(self.residuals)
         T = self.scores[rng.integers(n, size=n)] * np.sqrt(strengths)
         Z = (T @ self.components + rng.permuted(self.residuals, axis=0)) * self.level
-        X = self.mean + unfiltered(Z, self.correlation) * self.scale
+        X = self.mean + unfiltered(Z, self.partials) * self.scale
         step = np.where(self.steps > 0, self.steps, 1.0)
         rounded = self.first + step * np.rint((X - self.first) / step)
         return np.where(self.steps > 0, rounded, X)
@@ -90,17 +90,17 @@ def likeness(X: FloatArray, fit: PCAFit, *, center: bool) -> Likeness:
     posterior, (L, M) = fit.posterior, fit.spectrum.shape
     assert isinstance(posterior, Posterior)
     sigma, W = float(np.sqrt(posterior.noise_variance)), on_host(posterior.components)
-    scale, phi, level = sigma * on_host(posterior.scale), posterior.correlation, np.ones(len(X))
+    scale, level = sigma * on_host(posterior.scale), np.ones(len(X))
     if fit.noise.samples is not None:
         logs = np.log(fit.noise.samples)
         level = np.exp(0.5 * (logs - logs.mean()))
     mean = on_host(posterior.mean)
-    Z = filtered((X - mean) / scale, phi) / level[:, None]
+    Z = filtered((X - mean) / scale, posterior.partials) / level[:, None]
     T = Z @ W.T
     E = Z - T @ W
     shrunk = on_host(posterior.shrinkage) * fit.kept_singular_values**2
     steps = grid_steps(X)
-    noise = scale**2 * np.mean(level**2) / (1 - phi * phi)
+    noise = scale**2 * np.mean(level**2) * stationary(posterior.partials)
     drawn = np.sqrt(np.maximum(1 - steps**2 / 12 / noise, LEAST_UNROUNDED))
     return Likeness(
         mean=mean,
@@ -113,7 +113,7 @@ def likeness(X: FloatArray, fit: PCAFit, *, center: bool) -> Likeness:
         first=X[0],
         steps=steps,
         shape=(L, M),
-        correlation=phi,
+        partials=posterior.partials,
     )
 
 

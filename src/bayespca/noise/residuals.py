@@ -11,7 +11,7 @@ from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.linear.scaled.data import NoisyTable, Whitening
-from bayespca.linear.scaled.squares import best_phi, products_of_columns
+from bayespca.linear.scaled.squares import best_partials, products_of_columns
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
@@ -101,8 +101,8 @@ def _some(
     """
     rows, W = every_few(X), on_host(posterior.components)
     few = some_columns(*rows.shape)
-    if scores is None or posterior.correlation:
-        Z = filtered(_scaled(rows, posterior, slice(None)), posterior.correlation)
+    if scores is None or posterior.partials:
+        Z = filtered(_scaled(rows, posterior, slice(None)), posterior.partials)
         T = Z @ W.T
         Z = Z[:, few]
     else:
@@ -138,16 +138,16 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
     """Signs from sums over all rows after a fit: for columns and neighbours, but not for rows."""
     if NOISE_FREE in fit.status or not fit.noise_variance:
         return Signs()
-    variances, phi = np.ones(table.p), fit.noise.correlation
+    variances, partials = np.ones(table.p), fit.noise.partials
     if fit.noise.features is not None:
         variances = fit.noise.features[table.live] / table.units**2
-    whitening = Whitening(given(variances).at_unit_scale(), phi=phi)
+    whitening = Whitening(given(variances).at_unit_scale(), partials=partials or (0.0,))
     found = table.whitened(whitening, form)
     left = products_of_columns(found, table)
-    _, by_columns = of_variances(left.pull(phi), np.full(table.p, left.number))
-    rest = best_phi(left)
+    _, by_columns = of_variances(left.pull(partials), np.full(table.p, left.number))
+    rest = best_partials(left._replace(beside=left.beside[:1]), (0.0,))[0]
     gain = -0.5 * table.n_samples * (table.p - 1) * float(np.log1p(-min(rest * rest, 0.99)))
-    alike = abs(rest - phi) > LEAST_CORRELATION
+    alike = abs(rest - (partials or (0.0,))[0]) > LEAST_CORRELATION
     away = absorbed(found.components, np.zeros((0, 0)))
     return Signs(
         columns=by_columns,

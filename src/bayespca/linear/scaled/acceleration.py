@@ -39,7 +39,7 @@ def hastened(found: Whitened, start: Whitening, end: Whitening) -> Whitening:
     if not found.solution.rank:
         return end
     columns, rows = end.columns, end.rows
-    if not end.phi:
+    if not end.partials:
         columns = _further(start.columns, columns, found.kept @ found.components**2)
     if rows is not None and start.rows is not None and found.rows is not None:
         rows = _further(start.rows, rows, found.rows.leverage)
@@ -69,9 +69,9 @@ class Round:
 
 
 def coordinates(whitening: Whitening) -> FloatArray:
-    """log ⟨1/u⟩ of rows and columns, and φ on an unbounded scale."""
+    """log ⟨1/u⟩ of rows and columns, and partial autocorrelations on an unbounded scale."""
     rows = whitening.rows
-    parts = [np.log(whitening.columns.precision), [np.arctanh(whitening.phi)]]
+    parts = [np.log(whitening.columns.precision), np.arctanh(whitening.partials)]
     return np.concatenate([*parts, *([] if rows is None else [np.log(rows.precision)])])
 
 
@@ -88,9 +88,9 @@ def extrapolated(rounds: tuple[Round, ...], last: Whitening) -> Whitening | None
     ends = np.array([one.end for one in rounds])
     goal = ends[-1] + np.clip(mixed(changes, ends), -FURTHEST_OF_MANY, FURTHEST_OF_MANY)
     p = last.columns.precision.size
-    columns, phi = _at(last.columns, goal[:p]), float(np.tanh(goal[p]))
-    rows = None if last.rows is None else _at(last.rows, goal[p + 1 :])
-    return Whitening(columns, rows, phi)
+    q = p + len(last.partials)
+    rows = None if last.rows is None else _at(last.rows, goal[q:])
+    return Whitening(_at(last.columns, goal[:p]), rows, tuple(np.tanh(goal[p:q]).tolist()))
 
 
 def _at(scales: Scales, logs: FloatArray) -> Scales:

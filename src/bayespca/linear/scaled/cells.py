@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -81,7 +81,7 @@ class CellTable(NoisyTable):
     def projections(
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        if self._is_host and not whitening.phi:
+        if self._is_host and not whitening.partials:
             mean, precision = self.mean + location, whitening.columns.precision
 
             def of_share(share: slice) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +92,7 @@ class CellTable(NoisyTable):
         root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-            z = filtered(self._centred(rows, location) * root, whitening.phi)
+            z = filtered(self._centred(rows, location) * root, whitening.partials)
             if is_numpy_array(z):
                 return forms_of_rows(z, across, weights)
             xp = array_namespace(z)
@@ -121,7 +121,7 @@ class CellTable(NoisyTable):
 
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         (n, p), engine = (self.n_samples, self.p), self.engine
-        if self._is_host and not whitening.phi:
+        if self._is_host and not whitening.partials:
             # For tall data a weighted Gram matrix is the least work, for others products with them.
             if n > p and p <= GRAM and engine in ("auto", "gram"):
                 return self._by_gram(whitening, solve)
@@ -132,19 +132,20 @@ class CellTable(NoisyTable):
                 engine = "gram"
         location = self._location(whitening)
         V = self._scaled(whitening, location)
-        Z = filtered(V, whitening.phi)
+        Z = filtered(V, whitening.partials)
         answer = InRounds(solve, less=self.centred)
         basis = decompose(Z, plan=answer.plan, center=False, engine=engine)
         spectrum, solution = answer.of(basis.spectrum)
-        W, beside = basis.right(solution.rank), np.zeros(p - 1)
-        if whitening.phi:
+        W, beside = basis.right(solution.rank), np.zeros((len(whitening.partials), p))
+        if whitening.partials:
             xp = array_namespace(V)
 
             def work(rows: slice) -> FloatArray:
                 return to_numpy(xp.matmul(V[rows, :].T, xp.matmul(Z[rows, :], W.T)))
 
             cross = np.asarray(sum(in_blocks(V, work)), dtype=np.float64)
-            beside = _total(V, lambda v: v[:, 1:] * v[:, :-1])
+            for lag, products in enumerate(beside, 1):
+                products[: p - lag] = _total(V, partial(_products, lag=lag))
         else:
             # Right singular vectors: VᵀVw = γ²w.
             gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
@@ -154,7 +155,7 @@ class CellTable(NoisyTable):
             spectrum,
             solution,
             components=components,
-            loadings=unfiltered(components, whitening.phi),
+            loadings=unfiltered(components, whitening.partials),
             squares=_total(V, lambda v: v * v),
             beside=beside,
             cross=cross,
@@ -166,7 +167,7 @@ class CellTable(NoisyTable):
     def can_refine(self, whitening: Whitening, size: int) -> bool:
         n, p = self.n_samples, self.p
         large = n * p > MANY_CELLS and FEW * size <= min(n, p)
-        return self._is_host and large and self.engine == "auto" and not whitening.phi
+        return self._is_host and large and self.engine == "auto" and not whitening.partials
 
     def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
         return refined(self.values, self, whitening, solve, near)
@@ -241,6 +242,11 @@ def _in_order(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArra
     """Results for all rows in float64, from those of parts of the rows."""
     squares, forms = (np.concatenate(part) for part in zip(*parts, strict=True))
     return squares.astype(np.float64, copy=False), forms.astype(np.float64, copy=False)
+
+
+def _products(V: Array, lag: int) -> Array:
+    """Products of cells in a row at this distance."""
+    return V[:, lag:] * V[:, :-lag]
 
 
 def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:

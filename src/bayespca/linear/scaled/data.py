@@ -30,14 +30,14 @@ BLOCK, FEWEST = 1 << 18, 64
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """v_ij = (x_ij − μⱼ)/√(uᵢvⱼ), filtered along the features with φ (`lowrank.filtering`).
+    """v_ij = (x_ij − μⱼ)/√(uᵢvⱼ), filtered along the features (`lowrank.filtering`).
 
     `rows` is None where all are equal.
     """
 
     columns: Scales
     rows: Scales | None = None
-    phi: float = 0.0
+    partials: tuple[float, ...] = ()
 
 
 class Solve(Protocol):
@@ -59,7 +59,8 @@ class Whitened:
     loadings
         L⁻¹w of these: directions in V; (k, p).
     squares, beside
-        Σᵢv_ij², and Σᵢv_ij·v_i,j+1.
+        Σᵢv_ij²; and Σᵢv_ij·v_i,j+d for distances d up to the order of the noise, 0 where there is
+        no feature j + d: (q, p).
     cross
         VᵀZw of each component; (p, k).
     rows
@@ -92,7 +93,7 @@ class Whitened:
         cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Any
     ) -> Whitened:
         """Whitened data without a filter, for noise that is not correlated: Z is V."""
-        apart = np.zeros(W.shape[1] - 1)
+        apart = np.zeros((0, W.shape[1]))
         return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 
     @property
@@ -255,10 +256,10 @@ class GramTable(TableWithGram):
     engine: str = "gram"
 
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
-        root, phi = np.sqrt(whitening.columns.precision), whitening.phi
+        root, partials = np.sqrt(whitening.columns.precision), whitening.partials
         V = self.gram * root[:, None] * root
         V[np.diag_indices(self.p)] += self.n_samples * self.rounding * root**2
-        Z = filtered_gram(V, phi)
+        Z = filtered_gram(V, partials)
         values, top = eigen_of(Z)
         spectrum = spectrum_of_squares(values, (self.p, self.M), float(np.trace(Z)))
         solution = solve(spectrum, other_ranks=False)
@@ -267,14 +268,22 @@ class GramTable(TableWithGram):
             spectrum,
             solution,
             components=W,
-            loadings=unfiltered(W, phi),
+            loadings=unfiltered(W, partials),
             squares=np.diag(V).copy(),
-            beside=np.diag(V, 1).copy(),
-            cross=V @ transposed(W, phi).T,
+            beside=diagonals_beside(V, len(partials)),
+            cross=V @ transposed(W, partials).T,
             rows=None,
             location=np.zeros(self.p),
             engine=self.engine,
         )
+
+
+def diagonals_beside(product: FloatArray, order: int) -> FloatArray:
+    """Diagonals above the main one, filled up with zeros: (order, p)."""
+    found = np.zeros((order, len(product)))
+    for d, diagonal in enumerate(found, 1):
+        diagonal[:-d] = np.diag(product, d)
+    return found
 
 
 def eigen_of(product: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,8 +31,13 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
-from .start import start
+from .order import highest_order, most_promising_order
+from .squares import Products, products_of_columns
+from .start import as_in, start
 from .step import Rounds, ScaledState, mean_noise, stationary
+
+# Nats by which a fit that is reached from fewer components must be lower.
+LOWER = 0.1
 
 
 def fit(
@@ -51,7 +57,70 @@ def fit(
         )
     if noise.neighbours and p < 3:
         raise ValueError(f"noise='autoregressive' needs at least three features, got {p}.")
+    return _fitted(table, form, looping, noise, other)
+
+
+def _fitted(
+    table: NoisyTable,
+    form: ClosedForm,
+    looping: inference.Looping,
+    noise: NoiseModel,
+    other: PCAFit | None,
+) -> PCAFit:
     return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
+
+
+def of_best_order(
+    fit: PCAFit, table: NoisyTable, form: ClosedForm, looping: inference.Looping
+) -> PCAFit:
+    """The fit, whose noise of neighbours has order one, or one of the order with the most evidence.
+
+    The order that the residuals of the best fit promise the most is tried, until there is a fit of
+    that order; each partial autocorrelation costs ½ log of the number of cells. A fit of a new
+    order starts from the best one, and also from the filter alone (`start.from_the_filter`).
+    """
+    price, tried = 0.5 * math.log(table.n_samples * table.p), {1}
+    while (left := _products(fit, table, form)) is not None:
+        order = most_promising_order(left, price)
+        if order in tried:
+            break
+        tried.add(order)
+        for other in (fit, None):
+            # A fit is given up once it is clear that it has less evidence.
+            more = price * (order - len(fit.noise.partials))
+            least = min(looping.to_beat, fit.free_energy - more)
+            noise, again = replace(fit.noise.model, order=order), replace(looping, to_beat=least)
+            end = _fitted(table, form, again, noise, other)
+            if end.free_energy < fit.free_energy - more:
+                fit = end
+    return fit
+
+
+def _products(fit: PCAFit, table: NoisyTable, form: ClosedForm) -> Products | None:
+    """Products of neighbours up to the highest order; None if data have no noise."""
+    noise = replace(fit.noise.model, order=highest_order(table.p))
+    if not fit.noise_variance:
+        return None
+    found = table.whitened(as_in(fit, Rounds(table, noise, form)), form)
+    return products_of_columns(found, table) if found.solution.noise_variance else None
+
+
+def with_fewer(
+    fit: PCAFit, table: NoisyTable, form: ClosedForm, looping: inference.Looping
+) -> PCAFit:
+    """The fit, or a lower one that is reached from one component less.
+
+    What neighbours have in common passes for a component while little is known of the noise, and
+    closed forms do not let go of it.
+    """
+    while fit.n_components:
+        fewer = replace(form, exactly=fit.n_components - 1)
+        less = _fitted(table, fewer, looping, fit.noise.model, fit)
+        end = _fitted(table, form, looping, fit.noise.model, less)
+        if not end.free_energy < fit.free_energy - LOWER:
+            break
+        fit = end
+    return fit
 
 
 @dataclass(frozen=True)
@@ -90,14 +159,14 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         mean[data.live] = (data.mean + found.location) * data.units
         posterior = from_solution(
             found.solution,
-            components=components * signs_of(unfiltered(components, whitening.phi))[:, None],
+            components=components * signs_of(unfiltered(components, whitening.partials))[:, None],
             gamma=found.spectrum.singular_values * found.spectrum.scale,
             mean=to_namespace(mean, like, array_namespace(like).float64),
             scale=to_namespace(scale, like),
             M=data.M,
         )
         tails = Tails() if rows is None else Tails(rows.shape, rows.rate)
-        return replace(posterior, correlation=whitening.phi, tails=tails)
+        return replace(posterior, partials=whitening.partials, tails=tails)
 
     def offset(self, data: NoisyTable) -> float:
         return data.M * float(np.log(data.units).sum())
@@ -135,7 +204,7 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
             features=data.spread_out(features * data.units**2, 0.0) if differ else None,
             samples=None if rows is None else of_rows * rows.variance,
             degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
-            correlation=whitening.phi,
+            partials=whitening.partials,
             outliers=None if rows is None else probability_of_outlier(rows),
             per_component=nats_per_component(rows, columns),
         )

@@ -20,9 +20,9 @@ from bayespca.lowrank.records import PCAFit
 from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
-from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
+from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES, RESOLUTION_OF_SQUARES
 
-from .data import Near, NoisyTable, Whitening
+from .data import Near, NoisyTable, TableWithGram, Whitening
 from .decomposition import BESIDE, near_to
 from .squares import squares_of_columns
 from .step import Rounds, ScaledState, state_near, state_of
@@ -89,6 +89,8 @@ def start(rounds: Rounds, other: PCAFit | None = None) -> ScaledState:
 def _beginning(rounds: Rounds) -> ScaledState:
     """The state from all noise or, for small data, the best of several starts."""
     data, noise, form = rounds.data, rounds.noise, rounds.form
+    if noise.order > 1:
+        return from_the_filter(rounds)
     first = from_all_noise(rounds)
     if not data.is_small:
         return first
@@ -129,7 +131,8 @@ def as_in(other: PCAFit, rounds: Rounds) -> Whitening:
     posterior, columns = other.posterior, given(np.ones(data.p))
     if noise.columns and other.noise.features is not None:
         columns = _scales(other.noise.features[data.live] / data.units**2)
-    whitening = Whitening(columns, data.known_rows, other.noise.correlation)
+    partials = (other.noise.partials + white(noise))[: len(white(noise))]
+    whitening = Whitening(columns, data.known_rows, partials)
     if not noise.rows:
         return whitening
     assert isinstance(posterior, Posterior)
@@ -166,8 +169,13 @@ def from_all_noise(rounds: Rounds) -> ScaledState:
 
     Its energy is infinite, so that the first step is always taken: all noise is no posterior.
     """
+    return from_noise(all_noise(rounds.data, rounds.noise), rounds)
+
+
+def from_noise(whitening: Whitening, rounds: Rounds) -> ScaledState:
+    """As `from_all_noise`, from this noise."""
     data, form = rounds.data, rounds.form
-    state = state_of(all_noise(data, rounds.noise), data, AtNoise(form))
+    state = state_of(whitening, data, AtNoise(form))
     for _ in range(ROUNDS):
         if not state.found.solution.noise_variance:
             return state
@@ -177,6 +185,40 @@ def from_all_noise(rounds: Rounds) -> ScaledState:
         left *= state.found.solution.noise_variance
         state = state_of(whitening, data, AtNoise(form, left))
     return replace(state, energy=np.inf)
+
+
+def from_the_filter(rounds: Rounds) -> ScaledState:
+    """The lower state of two after rounds that find the filter for given columns: for equal ones,
+    and for the variances that no other column predicts.
+
+    Columns and a long filter together need many rounds: noise that is smooth in columns of the same
+    size is not smooth once each is divided by a size that components have a part in. The other
+    columns predict components, but not the noise of one (Guttman, "Image theory for the structure
+    of quantitative variates", Psychometrika 18, 1953).
+    """
+    data, of_filter = rounds.data, replace(rounds, noise=replace(rounds.noise, columns=False))
+    ends = []
+    for columns in (equal_noise(rounds).columns, unpredicted(rounds)):
+        if columns is not None:
+            start = replace(all_noise(data, of_filter.noise), columns=columns)
+            state = _after_rounds(from_noise(start, of_filter), of_filter)
+            ends.append(state_of(state.whitening, data, rounds.form))
+    return min(ends, key=lambda state: state.energy)
+
+
+def unpredicted(rounds: Rounds) -> Scales | None:
+    """Variances of columns given all others; None without a Gram matrix of more rows than columns.
+
+    Regression on the others leaves squares that are one over the diagonal of its inverse.
+    """
+    data = rounds.data
+    if not isinstance(data, TableWithGram) or data.M <= data.p:
+        return None
+    root = np.sqrt(data.squares)
+    values, vectors = np.linalg.eigh(data.gram / np.outer(root, root))
+    values = np.maximum(values, RESOLUTION_OF_SQUARES**2 * values[-1])
+    left = data.squares / (vectors**2 @ (1 / values))
+    return rounds.estimate(left, np.full(data.p, data.M - data.p + 1.0)).at_unit_scale()
 
 
 def equal_noise(rounds: Rounds) -> Whitening:
@@ -190,7 +232,12 @@ def equal_noise(rounds: Rounds) -> Whitening:
         known = np.ones(n) if data.known is None else data.known
         rows = estimate(np.full(n, float(p)), np.full(n, float(p))).times_each(known)
         rows = rows.at_unit_scale()
-    return Whitening(columns, rows)
+    return Whitening(columns, rows, white(noise))
+
+
+def white(noise: NoiseModel) -> tuple[float, ...]:
+    """Partial autocorrelations of white noise, as many as the noise model has."""
+    return noise.neighbours * max(noise.order, 1) * (0.0,)
 
 
 def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
@@ -205,7 +252,8 @@ def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
         left = data.row_squares(1 / columns) / data.p
         rows = np.maximum(left, LEAST_NOISE_OF_FEATURES * left.mean()) if left.any() else left + 1.0
         columns = data.column_squares(1 / rows) / data.M if noise.columns else columns
-    return Whitening(_scales(columns), _scales(rows) if noise.rows else data.known_rows)
+    of_rows = _scales(rows) if noise.rows else data.known_rows
+    return Whitening(_scales(columns), of_rows, white(noise))
 
 
 def _scales(variances: FloatArray) -> Scales:

@@ -1,9 +1,9 @@
 """Updates of the noise of complete data, in turns with the closed form of the whitened data.
 
-Given the variances uᵢ and vⱼ, and φ, the posterior of the low-rank part is that of the closed form
-for whitened data, its noise variance included. Given the posterior, the best variances follow from
-the expected squared residuals of each row and each column, and φ from the products of neighbours.
-The free energy is that of the whitened data plus
+Given the variances uᵢ and vⱼ, and the filter L, the posterior of the low-rank part is that of the
+closed form for whitened data, its noise variance included. Given the posterior, the best variances
+follow from the expected squared residuals of each row and each column, and L from the products of
+neighbours. The free energy is that of the whitened data plus
 
     ½p Σᵢ⟨log uᵢ⟩ + ½p log Σᵢ⟨1/uᵢ⟩/n + ½M Σⱼ⟨log vⱼ⟩ − M log|L| + KL,
 
@@ -33,7 +33,7 @@ from .data import Near, NoisyTable, Solve, Whitened, Whitening
 from .decomposition import BESIDE, near_to
 from .squares import (
     beside_neighbours,
-    best_phi,
+    best_partials,
     products_of_columns,
     squares_of_columns,
     squares_of_rows,
@@ -105,10 +105,10 @@ class Rounds:
         """Update the noise given the posterior, then the posterior given the noise.
 
         Candidates for the noise are tried in turn: where the rounds are heading, where many rounds
-        like this one would lead, where this one leads; then rows, columns or φ alone if these lower
-        the free energy by hardly anything. The state stays if none lowers it. Small data skip the
-        second candidate, because haste may lose components. Rounds that refine components are one
-        step.
+        like this one would lead, where this one leads; then rows, columns or the filter alone if
+        these lower the free energy by hardly anything. The state stays if none lowers it. Small
+        data skip the second candidate, because haste may lose components. Rounds that refine
+        components are one step.
         """
         data = self.data
         if state.found.solution.noise_variance and not state.settled:
@@ -118,10 +118,10 @@ class Rounds:
         return state, Info(state.energy, rank, noise)
 
     def updated(self, state: ScaledState) -> Whitening:
-        """The best variances and φ at the posterior of a state."""
+        """The best variances and filter at the posterior of a state."""
         data, noise, whitening = self.data, self.noise, state.whitening
         found = data.scored(state.found, whitening)
-        rows, columns, phi = whitening.rows, whitening.columns, whitening.phi
+        rows, columns, partials = whitening.rows, whitening.columns, whitening.partials
         if noise.rows and rows is not None:
             squares, counts = squares_of_rows(found, rows, columns, data)
             known = np.ones(data.n_samples) if data.known is None else data.known
@@ -130,9 +130,10 @@ class Rounds:
             columns = self.estimate(*squares_of_columns(found, whitening, data))
         if noise.neighbours:
             left = products_of_columns(found, data)
-            columns = beside_neighbours(whitening.columns, columns, left, phi)
-            phi = best_phi(left)
-        return Whitening(columns.at_unit_scale() if noise.columns else columns, rows, phi)
+            if noise.columns:
+                columns = beside_neighbours(whitening.columns, columns, left, partials)
+            partials = best_partials(left, partials)
+        return Whitening(columns.at_unit_scale() if noise.columns else columns, rows, partials)
 
     def found(self, whitening: Whitening) -> ScaledState:
         """The state that results from a given noise."""
@@ -219,8 +220,8 @@ def mean_noise(state: ScaledState, known: FloatArray | None = None) -> float:
 
 
 def stationary(state: ScaledState) -> float:
-    """Noise variance before the filter, σ²/(1 − φ²)."""
-    return state.found.solution.noise_variance / (1 - state.whitening.phi**2)
+    """Noise variance before the filter."""
+    return state.found.solution.noise_variance * filtering.stationary(state.whitening.partials)
 
 
 def _candidates(
@@ -241,13 +242,13 @@ def _candidates(
     if sum((noise.rows, noise.columns, noise.neighbours)) > 1:
         yield replace(old, rows=end.rows)
         yield replace(old, columns=end.columns)
-        yield replace(old, phi=end.phi)
+        yield replace(old, partials=end.partials)
 
 
 def free_energy(whitening: Whitening, found: Whitened, data: NoisyTable) -> float:
     """The free energy in the units of the table; infinite where that of the closed form is."""
     rows, columns = whitening.rows, whitening.columns
-    energy = found.solution.free_energy - data.M * filtering.log_det(whitening.phi)
+    energy = found.solution.free_energy - data.M * filtering.log_det(whitening.partials, data.p)
     energy += 0.5 * data.M * float(columns.log_variance.sum()) + columns.divergence
     if rows is not None:
         energy += 0.5 * data.p * float(rows.log_variance.sum()) + rows.divergence
