@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from bayespca import BayesianPCA, BayesianTucker, load, tensor_ranks
 from bayespca.estimators import RankWarning
+from bayespca.estimators.findings import findings_of
 from tensors.simulated import artificial, with_holes
 
 
@@ -419,3 +420,19 @@ def test_where_nothing_is_found_no_mode_has_a_rank(shape):
     assert model.ranks_ == (0,) * len(shape)
     again = model.inverse_transform(model.transform(np.zeros(shape)))
     np.testing.assert_array_equal(again, np.zeros(shape))
+
+
+def test_the_ranks_that_hold_the_signal_are_said():
+    """Two strong components in each mode; a third stands out of the noise, and hardly counts."""
+    rng = np.random.default_rng(0)
+    sizes = (20, 15, 12)
+    A = [np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in sizes]
+    core = np.zeros((3, 3, 3))
+    core[[0, 1, 2], [0, 1, 2], [0, 1, 2]] = 3000.0, 1000.0, 20.0
+    T = np.einsum("abc,ia,jb,kc->ijk", core, *A) + rng.normal(size=sizes)
+    model = BayesianTucker().fit(T)
+    assert model.ranks_ == (3, 3, 3)
+    said = findings_of(model)
+    assert said.numbers["ranks_of_signal"] == (2, 2, 2)
+    assert "2 × 2 × 2 hold 99.9 %" in [fact.value for fact in said.facts]
+    assert BayesianTucker(ranks=(2, 2, 2)).fit(T).ranks_ == (2, 2, 2)

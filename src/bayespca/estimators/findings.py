@@ -31,6 +31,8 @@ from .wording import (
 # Values of `n_components` that leave the number to the data.
 CHOSEN = ("auto", "evb")
 # The origin of a number of components that a search over numbers has found.
+# The share of a tensor's signal whose ranks are said.
+SIGNAL_OF_TENSOR = 0.999
 LOWEST = "with the lowest free energy of those tried"
 
 
@@ -312,6 +314,10 @@ def _of_tensor(model: AnyEstimator) -> Findings:
     sizes, core = " × ".join(f"{size:,}" for size in shape), " × ".join(map(str, ranks))
     noise = significant(float(model.noise_variance_) ** 0.5)
     numbers = int(np.prod(ranks)) + sum(m * r for m, r in zip(shape, ranks, strict=True))
+    shares = [np.cumsum(to_numpy(ratios)) for ratios in model.explained_ratios_]
+    leading = [int(np.count_nonzero(share < SIGNAL_OF_TENSOR)) + 1 for share in shares]
+    few = " × ".join(map(str, leading))
+    held = Fact("of the signal", f"{few} hold {percent(SIGNAL_OF_TENSOR)}")
     return _said(
         model,
         f"A core of {core} makes up this tensor." if min(ranks) else "This tensor is noise.",
@@ -319,6 +325,7 @@ def _of_tensor(model: AnyEstimator) -> Findings:
         f"cannot be told from noise with a standard deviation of {noise}.",
         f"tensor of {sizes}",
         Fact("ranks", core, "one for each mode"),
+        *([held] if min(ranks) else []),
         Fact("noise", noise, "standard deviation"),
         parts=tuple(
             Fact(f"mode {n}", f"rank {r} of {m:,}")
@@ -326,6 +333,7 @@ def _of_tensor(model: AnyEstimator) -> Findings:
         ),
         shape=shape,
         ranks=ranks,
+        ranks_of_signal=tuple(leading) if min(ranks) else ranks,
         noise_variance=model.noise_variance_,
         noise=model.noise_,
     )
