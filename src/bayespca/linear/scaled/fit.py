@@ -31,7 +31,7 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
-from .order import highest_order, most_promising_order
+from .order import MOST_GAINED, highest_order, most_promising_order
 from .squares import Products, products_of_columns
 from .start import as_in, start
 from .step import Rounds, ScaledState, mean_noise, stationary
@@ -76,13 +76,14 @@ def of_best_order(
     """The fit, whose noise of neighbours has order one, or one of the order with the most evidence.
 
     The order that the residuals of the best fit promise the most is tried, until there is a fit of
-    that order; each partial autocorrelation costs ½ log of the number of cells. A fit of a new
-    order starts from the best one, and also from the filter alone (`start.from_the_filter`).
+    that order, or it would stay above `to_beat`; each partial autocorrelation costs ½ log of the
+    number of cells. A fit of a new order starts from the best one, and also from the filter alone
+    (`start.from_the_filter`).
     """
     price, tried = 0.5 * math.log(table.n_samples * table.p), {1}
     while (left := _products(fit, table, form)) is not None:
-        order = most_promising_order(left, price)
-        if order in tried:
+        order, promised = most_promising_order(left, price)
+        if order in tried or fit.free_energy - looping.to_beat > MOST_GAINED * promised:
             break
         tried.add(order)
         for other in (fit, None):

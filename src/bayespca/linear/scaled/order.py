@@ -17,19 +17,25 @@ from .squares import LARGEST_PARTIAL, Products
 HIGHEST, MOST_WORK = 64, 1e7
 
 
+# Nats that an order may gain for each nat that it promises: found 0.1 to 1.7 on spectra, images
+# and panels.
+MOST_GAINED = 2.0
+
+
 def highest_order(p: int) -> int:
     """The highest power of two that is tried as the order for p features."""
     most = min(HIGHEST, p - 1, int(math.sqrt(MOST_WORK / p)))
     return 1 << (max(most, 1).bit_length() - 1)
 
 
-def most_promising_order(left: Products, price: float) -> int:
+def most_promising_order(left: Products, price: float) -> tuple[int, float]:
     """The power of two that promises the most evidence as the order, given products of neighbours
-    in the residuals, if each partial autocorrelation has this price in nats.
+    in the residuals, if each partial autocorrelation has this price in nats; and that evidence.
     """
     gains = np.cumsum(gains_of_partials(left) - price)
     orders = 2 ** np.arange(gains.size.bit_length())
-    return int(orders[gains[orders - 1].argmax()])
+    best = int(orders[gains[orders - 1].argmax()])
+    return best, float(gains[best - 1])
 
 
 def gains_of_partials(left: Products) -> FloatArray:
