@@ -165,6 +165,23 @@ def test_sums_of_columns_with_holes_are_sums_when_filled():
     np.testing.assert_allclose(filled[:, -1], filled[:, 0] + filled[:, 1], rtol=1e-9, atol=1e-9)
 
 
+def test_rows_with_several_holes_keep_their_total():
+    """What the others leave of the total is shared by the holes: smaller errors, narrower draws."""
+    X = np.exp(two_groups() / 2)
+    X = 100 * X / X.sum(axis=1, keepdims=True)
+    seen = with_holes(X)
+    model, several = BayesianPCA().fit(seen), np.isnan(seen).sum(axis=1) > 1
+    filled, std = model.impute(seen, return_std=True)
+    np.testing.assert_allclose(filled.sum(axis=1), 100, rtol=1e-9)
+    for draw in model.sample_imputations(seen, 2, random_state=0):
+        np.testing.assert_allclose(draw.sum(axis=1), 100, rtol=1e-9)
+    holes = np.isnan(seen) & several[:, None]
+    inside = np.abs(filled - X)[holes] < 1.96 * std[holes]
+    assert 0.9 < inside.mean() < 0.99
+    free = BayesianPCA("ml", n_components=model.n_components_).fit(seen).impute(seen)
+    assert np.square(filled - X)[holes].mean() < np.square(free - X)[holes].mean()
+
+
 def test_one_empty_cell_does_not_hide_that_rows_have_one_total():
     X = np.exp(two_groups() / 10)
     X = 100 * X / X.sum(axis=1, keepdims=True)

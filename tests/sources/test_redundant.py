@@ -139,3 +139,29 @@ def test_holes_that_an_equation_determines():
     assert np.isnan(found.solved(X)[3]).sum() == 2
     with pytest.raises(ValueError, match="Combinations"):
         Combinations(columns=np.array([2]), offset=np.empty(0)).check()
+
+
+def test_holes_are_filled_so_that_known_combinations_hold(rng):
+    """Beside the formula of conditional normal distributions, written out for all columns."""
+    X = rng.normal(size=(30, 6))
+    table = np.column_stack([X, X[:, :4].sum(axis=1), X[:, 2] + X[:, 3] - X[:, 4]])
+    known, variance = combinations(table), rng.uniform(0.5, 2.0, 8)
+    others = np.setdiff1d(np.arange(8), known.columns)
+    seen = np.where(rng.random(table.shape) < 0.3, np.nan, table)
+    begun = known.solved(seen)
+    guess = np.where(np.isnan(begun), rng.normal(size=begun.shape), begun)
+    filled, left = known.given_known(seen, guess, variance)
+    W = known.weights(8).toarray()
+    assert np.isnan(begun).any(axis=1).sum() > 10
+    for i, row in enumerate(begun):
+        free = np.intersect1d(np.flatnonzero(np.isnan(row)), others)
+        there = [
+            j for j, c in enumerate(known.columns) if not np.isnan(row[c]) and W[free, j].any()
+        ]
+        A, V = W[free][:, there].T, np.diag(variance[free])
+        gain = V @ A.T @ np.linalg.pinv(A @ V @ A.T)
+        of_guess = known.of(guess[[i]])[0][there]
+        expected = guess[i, free] + gain @ (row[known.columns[there]] - of_guess)
+        np.testing.assert_allclose(filled[i, free], expected, atol=1e-9)
+        np.testing.assert_allclose(left[i, free], np.diag(V - gain @ A @ V) / variance[free])
+        np.testing.assert_allclose(known.of(filled[[i]])[0][there], row[known.columns[there]])

@@ -141,12 +141,22 @@ def spread(combined: Combinations | None, std: Array) -> Array:
 def outside(
     posterior: Any, X: Array, filled: Array, std: Array | None = None
 ) -> tuple[Array, Array]:
-    """Rows X with holes, filled as those of `inside` were, and the standard deviations, or 0."""
+    """Rows X with holes, filled as those of `inside` were, and the standard deviations, or 0.
+
+    Combinations that are there hold. Errors have the noise variances of their columns.
+    """
     combined: Combinations | None = posterior.combined
     std = filled * 0 if std is None else std
     if not combined:
         return filled, std
-    holes = array_namespace(X).isnan(X)
-    filled, std = combined.completed(filled, offset=True), spread(combined, std)
+    whole, variance = (
+        on_host(combined.completed(filled, offset=True)),
+        on_host(posterior.scale) ** 2,
+    )
+    known, left = combined.given_known(on_host(X), whole, variance)
+    left = left[:, combined.others(left.shape[1])] ** 0.5
+    filled = to_namespace(known, filled, filled.dtype)
+    std = spread(combined, std * to_namespace(left, std, std.dtype))
     xp = array_namespace(X)
+    holes = xp.isnan(X)
     return xp.where(holes, filled, X), xp.where(holes, std, 0 * std)

@@ -109,6 +109,29 @@ class Combinations:
             found[some, members[hole]] = values
         return found
 
+    def given_known(
+        self, X: FloatArray, filled: FloatArray, variance: Vector
+    ) -> tuple[FloatArray, FloatArray]:
+        """`filled` rows of X, so that combinations that are there hold, and what share of each
+        cell's variance that leaves.
+
+        If the holes x of a row have independent errors of variance V, and Ax is known to be t,
+        their mean is x + G(t − Ax) with G = VAᵀ(AVAᵀ)⁻¹, and shares 1 − diag(GA) of V are left.
+        """
+        X, filled, left = self.solved(X), filled.copy(), np.ones_like(filled)
+        holes, W = np.isnan(X), self.weights(X.shape[1])
+        wanting = ~holes[:, self.columns] & (holes @ (W != 0).astype(float) > 0)
+        for i in np.flatnonzero(wanting.any(axis=1)):
+            free, known = np.flatnonzero(holes[i]), np.flatnonzero(wanting[i])
+            A = W[free][:, known].T.toarray()
+            gap = X[i, self.columns[known]] - self.of(filled[i : i + 1])[0, known]
+            gain = variance[free, None] * A.T
+            gain = gain @ np.linalg.pinv(A @ gain, hermitian=True)
+            filled[i, free] += gain @ gap
+            left[i, free] = np.clip(1 - (gain * A.T).sum(axis=1), 0.0, 1.0)
+        filled[:, self.columns] = self.of(filled)
+        return filled, left
+
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         sizes = {self.target.shape, self.source.shape, self.coefficient.shape}

@@ -15,8 +15,6 @@ from .squares import LARGEST_PARTIAL, Products
 # The highest order, and the most operations p·q² that the variances of p columns may take in a
 # round: beyond these, it takes many times as long as one with order one.
 HIGHEST, MOST_WORK = 64, 1e7
-
-
 # Nats that an order may gain for each nat that it promises: found 0.1 to 1.7 on spectra, images
 # and panels.
 MOST_GAINED = 2.0
